@@ -1,0 +1,1 @@
+"""The rehearsal: the whole program, unchanged, on one machine and with no AWS account."""

@@ -1,0 +1,219 @@
+"""moto inside this process: its applications by service, and the parts of its state that the rules look at.
+
+moto answers what a service does; the rules decide whether it may. Everything that knows moto's insides is
+here.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rehearsal.cloud import ACCOUNT, REGION
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
+SERVICES = frozenset({"ec2", "ecr", "iam", "logs", "s3", "ssm", "sts"})
+DEBIAN_IMAGE_PARAMETER = "/aws/service/debian/release/13/latest/amd64"
+# The image and the account that Debian publishes from: https://wiki.debian.org/Cloud/AmazonEC2Image/Trixie
+DEBIAN_IMAGE_ID = "ami-0deb1a13000000000"
+DEBIAN_OWNER = "136693071363"
+
+# Read by moto when it is imported or when a backend is made. Of its 500 images none is used here, and
+# cross-origin headers cost time on each of sccache's requests.
+_MOTO_SETTINGS = {
+    "MOTO_ACCOUNT_ID": ACCOUNT,
+    "MOTO_DISABLE_GLOBAL_CORS": "true",
+    "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",
+}
+
+
+class Backends:
+    """moto's services, each imported when it is first asked for (EC2 alone takes three seconds).
+
+    moto's state is global in a process, so there can be one cloud at a time; making it anew empties that
+    state.
+    """
+
+    def __init__(self) -> None:
+        os.environ.update(_MOTO_SETTINGS)
+        from moto.core.base_backend import BackendDict
+        from moto.core.model_instances import reset_model_data
+
+        BackendDict.reset()
+        reset_model_data()
+        self._applications: dict[str, WSGIApplication] = {}
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """moto's dictionaries are not made for concurrent changes: one call at a time."""
+        with self._lock:
+            yield
+
+    def application(self, service: str) -> WSGIApplication:
+        """moto's WSGI application of one of `SERVICES`."""
+        if service not in self._applications:
+            from moto.moto_server.werkzeug_app import create_backend_app
+
+            application: Any = create_backend_app(service)  # type: ignore[arg-type]  # a Literal of all names
+            application.debug = False
+            _PREPARE.get(service, _nothing)()
+            self._applications[service] = application.wsgi_app
+        return self._applications[service]
+
+    def role(self, arn: str) -> Any | None:
+        """The IAM role with this ARN, or None."""
+        return next((role for role in self._iam().get_roles() if role.arn == arn), None)
+
+    def instance_profile(self, arn: str) -> Any | None:
+        return next((profile for profile in self._iam().get_instance_profiles() if profile.arn == arn), None)
+
+    def identity_policies(self, role: Any) -> list[str]:
+        """The inline and the attached policies of a role, as JSON."""
+        attached = [_default_document(policy) for policy in role.managed_policies.values()]
+        return [*role.policies.values(), *attached]
+
+    def permissions_boundary(self, role: Any) -> str | None:
+        arn = role.permissions_boundary_arn
+        return _default_document(self._iam().managed_policies[arn]) if arn else None
+
+    def bucket(self, name: str) -> Any | None:
+        self.application("s3")
+        from moto.s3.models import s3_backends
+
+        return s3_backends[ACCOUNT]["aws"].buckets.get(name)
+
+    def repository(self, name: str) -> Any | None:
+        return self.ecr().repositories.get(name)
+
+    def ecr(self) -> Any:
+        self.application("ecr")
+        from moto.ecr.models import ecr_backends
+
+        return ecr_backends[ACCOUNT][REGION]
+
+    def ec2(self) -> Any:
+        self.application("ec2")
+        from moto.ec2.models import ec2_backends
+
+        return ec2_backends[ACCOUNT][REGION]
+
+    def instance_at(self, address: str) -> Any | None:
+        """The instance that has this private address and is not terminated, or None.
+
+        Raises:
+            RuntimeError: several have it, so that nobody could say which one asks.
+        """
+        if "ec2" not in self._applications:
+            return None
+        found = [
+            instance
+            for reservation in list(self.ec2().reservations.values())
+            for instance in reservation.instances
+            if instance.state != "terminated" and instance.private_ip == address
+        ]
+        if len(found) > 1:
+            raise RuntimeError(f"{address} is the address of {[instance.id for instance in found]}")
+        return found[0] if found else None
+
+    def s3_endpoint(self, instance: Any) -> Any | None:
+        """The gateway endpoint through which this instance reaches S3: one in the route table of its subnet,
+        or None.
+
+        Source:
+        https://docs.aws.amazon.com/vpc/latest/privatelink/gateway-endpoints.html#gateway-endpoint-routing
+        """
+        tables = [table for table in self.ec2().route_tables.values() if table.vpc_id == instance.vpc_id]
+        explicit = [table.id for table in tables if instance.subnet_id in table._associations.values()]
+        used = explicit or [table.id for table in tables if table.main_association_id is not None]
+        for endpoint in self.ec2().vpc_end_points.values():
+            if (
+                endpoint.service_name == f"com.amazonaws.{REGION}.s3"
+                and endpoint.vpc_endpoint_type == "Gateway"
+                and endpoint.state == "available"
+                and set(used) & set(endpoint.route_table_ids)
+            ):
+                return endpoint
+        return None
+
+    def _iam(self) -> Any:
+        self.application("iam")
+        from moto.iam.models import iam_backends
+
+        return iam_backends[ACCOUNT]["aws"]
+
+
+def _default_document(policy: Any) -> str:
+    return str(next(version.document for version in policy.versions if version.is_default))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _let_the_front_decide() -> None:
+    """moto applies bucket policies by itself, but takes a condition that it cannot check for a match: a
+    policy that denies plain HTTP would deny everything. The front has decided before moto is asked.
+    """
+    from moto.iam.access_control import PermissionResult
+    from moto.s3.models import FakeBucket
+
+    def permitted(self: FakeBucket, action: str, resource: str) -> PermissionResult:
+        return PermissionResult.PERMITTED
+
+    FakeBucket.get_permission = permitted  # type: ignore[method-assign]  # replacing it is the point
+
+
+def _add_debian_image() -> None:
+    from moto.ec2.models import ec2_backends
+    from moto.ec2.models.amis import Ami
+
+    backend = ec2_backends[ACCOUNT][REGION]
+    backend.amis[DEBIAN_IMAGE_ID] = Ami(
+        backend,
+        DEBIAN_IMAGE_ID,
+        name="debian-13-amd64-rehearsal",
+        description="Debian 13 (rehearsal)",
+        owner_id=DEBIAN_OWNER,
+        public=True,
+        virtualization_type="hvm",
+        hypervisor="xen",
+        architecture="x86_64",
+        root_device_type="ebs",
+        root_device_name="/dev/xvda",
+        region_name=f"{REGION}a",
+        image_location=f"{DEBIAN_OWNER}/debian-13-amd64-rehearsal",
+    )
+
+
+def _add_debian_parameter() -> None:
+    """Put straight into the backend: the API refuses names under /aws to everybody but AWS."""
+    from moto.core.utils import utcnow
+    from moto.ssm.models import Parameter, ssm_backends
+
+    ssm_backends[ACCOUNT][REGION]._parameters[DEBIAN_IMAGE_PARAMETER].append(
+        Parameter(  # type: ignore[abstract]  # moto makes them itself; its CloudFormation methods are unused
+            account_id=ACCOUNT,
+            name=DEBIAN_IMAGE_PARAMETER,
+            value=DEBIAN_IMAGE_ID,
+            parameter_type="String",
+            description="Debian 13 amd64",
+            allowed_pattern=None,
+            keyid=None,
+            last_modified_date=utcnow(),
+            version=1,
+            data_type="text",
+        )
+    )
+
+
+_PREPARE: dict[str, Callable[[], None]] = {
+    "ec2": _add_debian_image,
+    "s3": _let_the_front_decide,
+    "ssm": _add_debian_parameter,
+}
