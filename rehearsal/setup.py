@@ -1,0 +1,43 @@
+"""Everything that a rehearsal needs before it starts: found, downloaded or built once, and kept."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from rehearsal.cloud.tls import Authority
+from rehearsal.tools import engine, images
+from rehearsal.tools.system import can_boot, require_packages
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Where the tools are."""
+
+    engine: Path
+    """The directory with `pulumi`."""
+    rootfs: Path | None
+    """What boxes boot from; None where none can boot."""
+    cannot_boot: str | None
+    """Why none can boot; None where one can."""
+
+
+def prepare() -> Setup:
+    """Find or make all tools.
+
+    Raises:
+        StepFailed: naming the tool, the last lines of its log and what to do.
+    """
+    reason = can_boot()
+    if reason is None:
+        require_packages()
+        # It is started by its name, like every program of the operating system.
+        os.environ["PATH"] = f"{os.environ['PATH']}{os.pathsep}{images.registry().parent}"
+    authority = Authority(images.authority_directory()).make()
+    return Setup(
+        engine=engine.pulumi_directory(),
+        rootfs=images.box_rootfs(authority.certificate) if reason is None else None,
+        cannot_boot=reason,
+    )
+

@@ -1,0 +1,211 @@
+"""What a box of the rehearsal is made of: its root file system and the images that it cannot pull.
+
+The root file system plays Debian's AMI. It differs from that in what a machine image of one's own may bring as well:
+the packages of the user data are installed already, and `/opt/rocm-build-box/ami` has images and a bake override.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from buildspec import user_data
+from rehearsal.console import run_logged
+from rehearsal.tools import engine
+from rehearsal.tools.store import cache_directory, entry, log_file, recipe_key, remove_tree
+from rehearsal.tools.system import which
+
+SUITE = "trixie"
+
+_FILES = Path(__file__).parent / "rootfs"
+_INSTALL_BUILDX = Path(__file__).parent / "install-buildx.sh"
+
+# What Debian's cloud image has and a minimal tree has not.
+_CLOUD_IMAGE = ("ca-certificates", "cloud-init", "curl", "dbus", "iproute2", "procps", "python3", "systemd-sysv")
+
+# What the bake's compile steps install, so that a warm bake is not a download of a compiler.
+_BASE_IMAGE = ("ca-certificates", "dpkg-dev", "g++", "gcc", "libc6-dev", "make")
+
+_WITHOUT_DOCUMENTATION = (
+    "--dpkgopt=path-exclude=/usr/share/man/*",
+    "--dpkgopt=path-exclude=/usr/share/locale/*",
+    "--dpkgopt=path-exclude=/usr/share/doc/*",
+    "--dpkgopt=path-include=/usr/share/doc/*/copyright",
+)
+
+
+def _bootstrap(directory: Path, packages: Sequence[str], log: Path, *options: str) -> None:
+    run_logged(
+        "mmdebstrap",
+        [
+            which("mmdebstrap") or "mmdebstrap",
+            "--mode=root",
+            "--variant=minbase",
+            "--quiet",
+            # A mirror that lags behind serves lists whose date has passed; they are signed all the same.
+            '--aptopt=Acquire::Check-Valid-Until "false"',
+            *_WITHOUT_DOCUMENTATION,
+            *options,
+            f"--include={','.join(packages)}",
+            SUITE,
+            directory,
+        ],
+        log,
+        env={**os.environ, "PREFERENCES": user_data.PREFERENCES},
+        next_action="look into the log; a mirror out of reach is the usual reason, then run the same command again",
+    )
+
+
+def _trust(tree: Path, authority: Path) -> None:
+    """Make the tree trust the stand-in's authority, by Debian's own mechanism."""
+    place = tree / "usr" / "local" / "share" / "ca-certificates"
+    place.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(authority, place / "rehearsal.crt")
+    subprocess.run(["chroot", tree, "update-ca-certificates"], check=True, capture_output=True)
+
+
+def base_image(authority: Path) -> Path:
+    """An OCI layout that plays Docker Hub's `debian:trixie-slim`, with the compilers and the stand-in's authority."""
+
+    def build(directory: Path) -> None:
+        log = log_file("base-image")
+        tree = directory / "tree"
+        _bootstrap(tree, _BASE_IMAGE, log)
+        _trust(tree, authority)
+        layer = directory / "layer.tar"
+        run_logged("tar", ["tar", "--numeric-owner", "-C", tree, "-cf", layer, "--exclude=./dev/*", "."], log)
+        remove_tree(tree)
+        write_oci_layout(layer, directory / "layout")
+        layer.unlink()
+
+    key = recipe_key(SUITE, _BASE_IMAGE, _WITHOUT_DOCUMENTATION, authority.read_text())
+    return entry("base-image", key, build, expect="1 to 2 minutes") / "layout"
+
+
+def write_oci_layout(layer: Path, directory: Path) -> None:
+    """Write an OCI image layout (image-spec 1.1) of one layer, tagged `latest`; the tar is compressed on the way."""
+    blobs = directory / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+
+    def blob(content: bytes, media_type: str) -> dict[str, object]:
+        digest = hashlib.sha256(content).hexdigest()
+        (blobs / digest).write_bytes(content)
+        return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(content)}
+
+    content = layer.read_bytes()
+    config = {
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {"Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], "Cmd": ["bash"]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(content).hexdigest()}"]},
+    }
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": blob(json.dumps(config).encode(), "application/vnd.oci.image.config.v1+json"),
+        "layers": [
+            # Level 1: unpacking at the start of a bake matters, the size on this disk does not.
+            blob(gzip.compress(content, compresslevel=1, mtime=0), "application/vnd.oci.image.layer.v1.tar+gzip")
+        ],
+    }
+    reference = blob(json.dumps(manifest).encode(), "application/vnd.oci.image.manifest.v1+json")
+    reference["annotations"] = {"org.opencontainers.image.ref.name": "latest"}
+    (directory / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [reference]}))
+    (directory / "oci-layout").write_text(json.dumps({"imageLayoutVersion": "1.0.0"}))
+
+
+def _write_buildkit_image(tree: Path, archive: Path) -> None:
+    """Write the file system of an image like moby/buildkit: the two programs, runc from `tree`, and what runc links to."""
+    programs = engine.buildkit()
+    libraries = ("lib/x86_64-linux-gnu/libseccomp.so.2", "lib/x86_64-linux-gnu/libc.so.6", "lib64/ld-linux-x86-64.so.2")
+    with tarfile.open(archive, "w") as image:
+        for directory in ("proc", "sys", "dev", "run", "tmp", "etc", "var/lib/buildkit"):
+            member = tarfile.TarInfo(directory)
+            member.type, member.mode = tarfile.DIRTYPE, 0o1777 if directory == "tmp" else 0o755
+            image.addfile(member)
+        for program in ("buildkitd", "buildctl"):
+            image.add(programs / program, f"usr/bin/{program}")
+        image.add(tree / "usr/sbin/runc", "usr/bin/buildkit-runc")
+        for library in libraries:
+            image.add((tree / "usr" / library).resolve(), library)
+        for name in ("etc/passwd", "etc/group", "etc/nsswitch.conf", "etc/ssl/certs/ca-certificates.crt"):
+            image.add((tree / name).resolve(), name)
+
+
+def _system() -> Path:
+    """Debian with the packages of a box, as they come: the slow part, which a change of the rest does not repeat."""
+    packages = sorted({*_CLOUD_IMAGE, *user_data.PACKAGES} - {"docker-buildx"})
+
+    def build(directory: Path) -> None:
+        _bootstrap(directory / "tree", packages, log_file("box-system"), f"--customize-hook={_INSTALL_BUILDX}")
+
+    key = recipe_key(SUITE, packages, user_data.PREFERENCES, _WITHOUT_DOCUMENTATION, _INSTALL_BUILDX.read_text())
+    return entry("box-system", key, build, expect="1 to 3 minutes") / "tree"
+
+
+def box_rootfs(authority: Path) -> Path:
+    """The root file system that every box of the rehearsal starts from; a box writes to an overlay above it."""
+    system = _system()
+    base = base_image(authority)
+    compiler_cache = engine.sccache()
+    engine.buildkit()
+
+    def build(directory: Path) -> None:
+        log = log_file("box-rootfs")
+        tree = directory / "tree"
+        run_logged("cp", ["cp", "--archive", "--reflink=auto", system, tree], log)
+        _trust(tree, authority)
+        shutil.copytree(_FILES, tree, dirs_exist_ok=True, symlinks=True)
+        ami = tree / "opt/rocm-build-box/ami"
+        (ami / "sccache").mkdir(parents=True)
+        shutil.copy(compiler_cache, ami / "sccache" / "sccache")
+        subprocess.run(["strip", ami / "sccache" / "sccache"], check=True)
+        shutil.copytree(base, ami / "debian")
+        _write_buildkit_image(tree, ami / "buildkit.tar")
+        (ami / "buildkit.name").write_text(f"moby/buildkit:v{engine.buildkit_version()}")
+        run_logged("systemctl enable", ["chroot", tree, "systemctl", "enable", "rehearsal-images.service"], log)
+
+    sources = sorted(path for path in _FILES.rglob("*") if path.is_file())
+    key = recipe_key(
+        system,
+        base,
+        authority.read_text(),
+        engine.SCCACHE_VERSION,
+        engine.buildkit_version(),
+        Path(__file__).read_text(),
+        *(path.read_text() for path in sources),
+    )
+    return entry("box-rootfs", key, build, expect="half a minute") / "tree"
+
+
+def buildx(rootfs: Path) -> Path:
+    """buildx of the box, which runs on this machine as well: one version judges the bake file everywhere."""
+    return rootfs / "usr/libexec/docker/cli-plugins/docker-buildx"
+
+
+def registry() -> Path:
+    """The registry that plays ECR, out of Debian's package, without the service that installing it would start."""
+
+    def build(directory: Path) -> None:
+        log = log_file("docker-registry")
+        run_logged("apt-get download", ["apt-get", "download", "docker-registry"], log, cwd=directory)
+        (package,) = directory.glob("*.deb")
+        run_logged("dpkg-deb", ["dpkg-deb", "--extract", package, directory], log)
+        package.unlink()
+
+    return entry("docker-registry", "debian", build, expect="seconds") / "usr" / "bin" / "docker-registry"
+
+
+def authority_directory() -> Path:
+    """Where the rehearsal's certificate authority is kept; its trees are built once with it, so it has to last."""
+    directory = cache_directory() / "authority"
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o700)
+    return directory

@@ -1,0 +1,65 @@
+"""Programs of the operating system that the rehearsal runs, and how they are installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from rehearsal.console import StepFailed, run_logged, step
+from rehearsal.tools.store import log_file
+
+# Program -> Debian package. A program that is there is used as it is, whatever installed it.
+PACKAGES = {
+    "cc": "gcc",
+    "dnsmasq": "dnsmasq-base",
+    "gpgv": "gpgv",
+    "ip": "iproute2",
+    "mmdebstrap": "mmdebstrap",
+    "nft": "nftables",
+    "nsenter": "util-linux",
+    "slirp4netns": "slirp4netns",
+    "systemd-nspawn": "systemd-container",
+}
+
+_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def which(program: str) -> str | None:
+    """Where `program` is; the administrator's directories count although an ordinary PATH leaves them out."""
+    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:{_SEARCH_PATH}")
+
+
+def can_boot() -> str | None:
+    """None when this machine can boot a box; else the reason, in words a person can act on."""
+    if sys.platform != "linux":
+        return f"a box boots on Linux only, this is {sys.platform}"
+    if os.geteuid() != 0:
+        return "a box boots as root only: run `sudo make rehearse`"
+    return None
+
+
+def require_packages() -> None:
+    """Install what is missing (as root on a Debian), or say what to install.
+
+    Raises:
+        StepFailed: naming every missing package at once.
+    """
+    missing = sorted({package for program, package in PACKAGES.items() if which(program) is None})
+    if not missing:
+        return
+    title = f"system packages: {' '.join(missing)}"
+    command = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
+    if os.geteuid() != 0 or which("apt-get") is None:
+        raise StepFailed(title, "not installed", next_action=f"install them, on Debian: {' '.join(command)}")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "PATH": _SEARCH_PATH}
+    with step(title):
+        log = log_file("system-packages")
+        run_logged("apt-get update", ["apt-get", "update"], log, env=environment)
+        run_logged(
+            title,
+            command,
+            log,
+            env=environment,
+            next_action=f"install them by hand: {' '.join(command)}",
+        )
