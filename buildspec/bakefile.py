@@ -66,9 +66,7 @@ def load(path: Path) -> BakeFile:
             serialization_options=hcl2.SerializationOptions(with_comments=False),
         )
     except UnexpectedInput as error:
-        raise BakeFileError(
-            f"{path}:{error.line}: not valid HCL: unexpected input at column {error.column}"
-        ) from error
+        raise BakeFileError(f"{path}:{error.line}: not valid HCL: unexpected input at column {error.column}") from error
 
     variables = {
         name: Variable(
@@ -82,9 +80,7 @@ def load(path: Path) -> BakeFile:
         name: Target(name, inherits=_strings(body, "inherits", where))
         for name, body, where in _blocks(document, "target", path)
     }
-    groups = {
-        name: _strings(body, "targets", where) for name, body, where in _blocks(document, "group", path)
-    }
+    groups = {name: _strings(body, "targets", where) for name, body, where in _blocks(document, "group", path)}
     return BakeFile(variables, targets, groups)
 
 
@@ -93,9 +89,7 @@ def _blocks(document: dict[str, Any], kind: str, path: Path) -> list[tuple[str, 
     seen: set[str] = set()
     for block in document.get(kind, []):
         label, body = next(iter(block.items()))
-        if not (
-            len(block) == 1 and label.startswith('"') and isinstance(body, dict) and "__is_block__" in body
-        ):
+        if not (len(block) == 1 and label.startswith('"') and isinstance(body, dict) and "__is_block__" in body):
             raise BakeFileError(f"{path}: a {kind} block has one name, in double quotes")
         name = _unquote(label)
         where = f"{path}: {kind} {name}"
@@ -116,9 +110,7 @@ def _string(body: dict[str, Any], attribute: str, where: str) -> str:
 
 def _strings(body: dict[str, Any], attribute: str, where: str) -> tuple[str, ...]:
     value = body.get(attribute, [])
-    if not isinstance(value, list) or not all(
-        isinstance(item, str) and item.startswith('"') for item in value
-    ):
+    if not isinstance(value, list) or not all(isinstance(item, str) and item.startswith('"') for item in value):
         raise BakeFileError(f"{where}: {attribute} is {value}; write it as a list of literal strings")
     return tuple(_unquote(item) for item in value)
 

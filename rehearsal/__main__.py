@@ -166,7 +166,9 @@ def _wait_for_a_person(region: Region, workspace: Workspace, box: Stack) -> None
     console.print(f"  pulumi stack output --stack {box.name} --cwd {shlex.quote(str(PROJECT_DIRECTORY))}", markup=False)
     for machine in region.machines.values():
         if machine.running:
-            console.print(f"  {shlex.join(machine.enter_command())} bash     # inside {machine.instance_id}", markup=False)
+            console.print(
+                f"  {shlex.join(machine.enter_command())} bash     # inside {machine.instance_id}", markup=False
+            )
         console.print(f"  less {shlex.quote(str(machine.console_log))}", markup=False)
     console.print("Ctrl-C here takes everything down.", markup=False)
     ended = threading.Event()

@@ -33,7 +33,11 @@ _KINDS: dict[str, tuple[str, str, Callable[[dict[str, Any]], Iterable[str]]]] = 
     ),
     "VPC": ("ec2", "describe_vpcs", lambda page: (item["VpcId"] for item in page["Vpcs"])),
     "subnet": ("ec2", "describe_subnets", lambda page: (item["SubnetId"] for item in page["Subnets"])),
-    "route table": ("ec2", "describe_route_tables", lambda page: (item["RouteTableId"] for item in page["RouteTables"])),
+    "route table": (
+        "ec2",
+        "describe_route_tables",
+        lambda page: (item["RouteTableId"] for item in page["RouteTables"]),
+    ),
     "internet gateway": (
         "ec2",
         "describe_internet_gateways",

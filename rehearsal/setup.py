@@ -40,4 +40,3 @@ def prepare() -> Setup:
         rootfs=images.box_rootfs(authority.certificate) if reason is None else None,
         cannot_boot=reason,
     )
-

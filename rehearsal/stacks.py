@@ -160,9 +160,7 @@ class Stack:
 
     def attempt(self, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command on this stack that may fail, for a person or a test to look at its output."""
-        return self._workspace.attempt(
-            verb, "--stack", self.name, *self.config_arguments(), *arguments, log=self.log
-        )
+        return self._workspace.attempt(verb, "--stack", self.name, *self.config_arguments(), *arguments, log=self.log)
 
     def outputs(self) -> dict[str, Any]:
         """The stack's outputs."""

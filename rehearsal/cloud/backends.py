@@ -169,6 +169,30 @@ def _let_the_front_decide() -> None:
     FakeBucket.get_permission = permitted  # type: ignore[method-assign]  # replacing it is the point
 
 
+def _prepare_ec2() -> None:
+    _add_debian_image()
+    _delete_interfaces_with_instances()
+
+
+def _delete_interfaces_with_instances() -> None:
+    """The interface that a launch makes goes with the instance unless the launch says otherwise; moto keeps it.
+
+    Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceNetworkInterfaceSpecification.html
+    """
+    from moto.ec2.models import ec2_backends
+
+    backend = ec2_backends[ACCOUNT][REGION]
+    terminate = backend.terminate_instances
+
+    def terminate_with_interfaces(instance_ids: list[str]) -> Any:
+        for instance in backend.get_multi_instances_by_id(instance_ids):
+            for interface in instance.nics.values():
+                interface.delete_on_termination = True
+        return terminate(instance_ids)
+
+    backend.terminate_instances = terminate_with_interfaces  # type: ignore[method-assign]  # replacing it is the point
+
+
 def _add_debian_image() -> None:
     from moto.ec2.models import ec2_backends
     from moto.ec2.models.amis import Ami
@@ -213,7 +237,7 @@ def _add_debian_parameter() -> None:
 
 
 _PREPARE: dict[str, Callable[[], None]] = {
-    "ec2": _add_debian_image,
+    "ec2": _prepare_ec2,
     "s3": _let_the_front_decide,
     "ssm": _add_debian_parameter,
 }

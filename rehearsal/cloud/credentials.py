@@ -75,9 +75,7 @@ class Keyring:
         principal = Principal(
             arn=f"arn:aws:iam::{ACCOUNT}:user/{name}", user_id=_unique_id("AIDA"), unrestricted=unrestricted
         )
-        return self._keep(
-            Credential(_unique_id("AKIA"), _secret(30), token=None, principal=principal, expires=None)
-        )
+        return self._keep(Credential(_unique_id("AKIA"), _secret(30), token=None, principal=principal, expires=None))
 
     def issue_session(
         self,
@@ -97,9 +95,7 @@ class Keyring:
         )
         # STS gives whole seconds, and the answer must say the time at which the key really ends.
         expires = (datetime.now(UTC) + life).replace(microsecond=0)
-        return self._keep(
-            Credential(_unique_id("ASIA"), _secret(30), _secret(320), principal, expires, session_policy)
-        )
+        return self._keep(Credential(_unique_id("ASIA"), _secret(30), _secret(320), principal, expires, session_policy))
 
     def issue_registry_token(self, credential: Credential, life: timedelta) -> tuple[str, datetime]:
         """Issue a password for the registry's user `AWS`; it acts as the principal that asked for it."""

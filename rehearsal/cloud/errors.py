@@ -97,9 +97,7 @@ def missing_token(service: str) -> ApiError:
 def access_denied(service: str, message: str) -> ApiError:
     """A request that IAM refuses. Sources: as for `invalid_key`."""
     if service == "ec2":
-        return ApiError(
-            403, "UnauthorizedOperation", f"You are not authorized to perform this operation. {message}"
-        )
+        return ApiError(403, "UnauthorizedOperation", f"You are not authorized to perform this operation. {message}")
     if service in JSON_SERVICES:
         return ApiError(400, "AccessDeniedException", message)
     return ApiError(403, "AccessDenied", message)

@@ -54,9 +54,7 @@ class Front:
         except ApiError as error:
             body = _error(request, recorder, error)
         except UnsupportedPolicy as error:
-            body = _error(
-                request, recorder, ApiError(501, "NotImplemented", f"The rehearsal cannot decide: {error}")
-            )
+            body = _error(request, recorder, ApiError(501, "NotImplemented", f"The rehearsal cannot decide: {error}"))
         self._log(request, environ, path, recorder.status)
         start(recorder.status, recorder.headers)
         return [body]

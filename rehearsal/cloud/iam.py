@@ -208,9 +208,7 @@ class _Statement:
         return principal if self.allows else _Match.DENIES
 
 
-def document_match(
-    document: str, kind: PolicyKind, caller: Caller, action: Action, facts: Mapping[str, str]
-) -> _Match:
+def document_match(document: str, kind: PolicyKind, caller: Caller, action: Action, facts: Mapping[str, str]) -> _Match:
     return _strongest(statement.match(caller, action, facts) for statement in _parse(document, kind))
 
 
@@ -219,36 +217,26 @@ def _parse(document: str, kind: PolicyKind) -> tuple[_Statement, ...]:
     content = json.loads(document)
     unknown = content.keys() - {"Version", "Id", "Statement"}
     if unknown:
-        raise UnsupportedPolicy(
-            f"{kind.value}: unknown element {sorted(unknown)}; Version, Id and Statement are known"
-        )
+        raise UnsupportedPolicy(f"{kind.value}: unknown element {sorted(unknown)}; Version, Id and Statement are known")
     if content.get("Version") != "2012-10-17" and "${" in document:
-        raise UnsupportedPolicy(
-            f"{kind.value}: policy variables need Version 2012-10-17, and are not known here"
-        )
+        raise UnsupportedPolicy(f"{kind.value}: policy variables need Version 2012-10-17, and are not known here")
     return tuple(_statement(statement, kind) for statement in _listed(content["Statement"]))
 
 
 def _statement(statement: dict[str, Any], kind: PolicyKind) -> _Statement:
     unknown = statement.keys() - _STATEMENT_ELEMENTS
     if unknown:
-        raise UnsupportedPolicy(
-            f"{kind.value}: statement element {sorted(unknown)} is not known to the rehearsal"
-        )
+        raise UnsupportedPolicy(f"{kind.value}: statement element {sorted(unknown)} is not known to the rehearsal")
     if "${" in json.dumps(statement):
         raise UnsupportedPolicy(f"{kind.value}: policy variables are not known to the rehearsal")
     has_principal = kind in (PolicyKind.RESOURCE, PolicyKind.TRUST, PolicyKind.ENDPOINT)
     if has_principal is not ("Principal" in statement):
-        raise UnsupportedPolicy(
-            f"{kind.value}: a statement {'lacks' if has_principal else 'has'} a Principal"
-        )
+        raise UnsupportedPolicy(f"{kind.value}: a statement {'lacks' if has_principal else 'has'} a Principal")
     return _Statement(
         allows=_effect(statement["Effect"], kind),
         action=_matcher(statement, "Action", ignore_case=True),
         # A trust policy speaks of its own role only and has no Resource.
-        resource=_anything
-        if kind is PolicyKind.TRUST
-        else _matcher(statement, "Resource", ignore_case=False),
+        resource=_anything if kind is PolicyKind.TRUST else _matcher(statement, "Resource", ignore_case=False),
         principals=_principals(statement["Principal"], kind) if has_principal else None,
         conditions=tuple(_conditions(statement.get("Condition", {}), kind)),
     )
@@ -268,9 +256,7 @@ def _matcher(statement: dict[str, Any], element: str, *, ignore_case: bool) -> C
     negated = f"Not{element}"
     if (element in statement) == (negated in statement):
         raise UnsupportedPolicy(f"a statement needs exactly one of {element} and {negated}")
-    patterns = [
-        _pattern(text, ignore_case) for text in _listed(statement.get(element, statement.get(negated)))
-    ]
+    patterns = [_pattern(text, ignore_case) for text in _listed(statement.get(element, statement.get(negated)))]
     wanted = element in statement
     return lambda value: any(pattern.fullmatch(value) for pattern in patterns) is wanted
 
@@ -303,9 +289,7 @@ def _principal(principals: Sequence[str], caller: Caller) -> _Match:
     return _Match.NOTHING
 
 
-def _conditions(
-    block: dict[str, dict[str, Any]], kind: PolicyKind
-) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def _conditions(block: dict[str, dict[str, Any]], kind: PolicyKind) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     for operator, keys in block.items():
         if operator not in _OPERATORS:
             raise UnsupportedPolicy(

@@ -127,9 +127,7 @@ class MetadataService:
             "local-hostname": instance.private_dns_name,
             "local-ipv4": instance.private_ip,
             "mac": interface.mac_address,
-            "network": {
-                "interfaces": {"macs": {nic.mac_address: _interface(nic) for nic in instance.nics.values()}}
-            },
+            "network": {"interfaces": {"macs": {nic.mac_address: _interface(nic) for nic in instance.nics.values()}}},
             "placement": {
                 "availability-zone": instance.availability_zone,
                 "availability-zone-id": interface.subnet.availability_zone_id,
@@ -239,15 +237,11 @@ def _dynamic(instance: Any) -> Tree:
 
 
 def _reservation(world: World, instance: Any) -> str:
-    return next(
-        (item.id for item in world.backends.ec2().reservations.values() if instance in item.instances), ""
-    )
+    return next((item.id for item in world.backends.ec2().reservations.values() if instance in item.instances), "")
 
 
 def _listing(tree: Tree, *, slashes: bool) -> str:
-    return "\n".join(
-        f"{name}/" if slashes and isinstance(node, dict) else name for name, node in sorted(tree.items())
-    )
+    return "\n".join(f"{name}/" if slashes and isinstance(node, dict) else name for name, node in sorted(tree.items()))
 
 
 def _time(moment: datetime) -> str:

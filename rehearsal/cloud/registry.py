@@ -42,14 +42,10 @@ _BLOCK = 1 << 18
 _START_TIMEOUT = 15.0
 # Image manifests are limited to 4 MiB by the distribution specification's advice to registries.
 _LONGEST_MANIFEST = 4 << 20
-_PATH = re.compile(
-    r"/v2/(?P<name>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)/(?P<kind>manifests|blobs|tags)/(?P<reference>[^?]+|)"
-)
+_PATH = re.compile(r"/v2/(?P<name>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)/(?P<kind>manifests|blobs|tags)/(?P<reference>[^?]+|)")
 # Headers of one connection, which a proxy must not pass on (RFC 9110, 7.6.1), and what only the front has to
 # know.
-_NOT_PASSED_ON = frozenset(
-    {"authorization", "connection", "expect", "host", "keep-alive", "te", "transfer-encoding"}
-)
+_NOT_PASSED_ON = frozenset({"authorization", "connection", "expect", "host", "keep-alive", "te", "transfer-encoding"})
 
 # The IAM action behind each call of the registry's API.
 # Source: https://docs.aws.amazon.com/AmazonECR/latest/userguide/image-push-iam.html and the action
@@ -138,9 +134,7 @@ class Registry:
 
     def forget(self, repository: str) -> None:
         """Remove the images of a repository that ECR has deleted; a new one of its name begins empty."""
-        shutil.rmtree(
-            self._directory / "data/docker/registry/v2/repositories" / repository, ignore_errors=True
-        )
+        shutil.rmtree(self._directory / "data/docker/registry/v2/repositories" / repository, ignore_errors=True)
 
     def get_authorization_token(self, world: World, request: ApiRequest, credential: Credential) -> bytes:
         """https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_GetAuthorizationToken.html"""
@@ -158,12 +152,8 @@ class Registry:
         """Answer one call of the registry's HTTP API."""
         signed_in = self._sign_in(environ)
         if signed_in is None:
-            headers = [
-                ("Www-Authenticate", f'Basic realm="https://{REGISTRY_HOST}/",service="ecr.amazonaws.com"')
-            ]
-            return _refuse(start, 401, "UNAUTHORIZED", "Not Authorized", headers), RegistryCall(
-                "", None, None
-            )
+            headers = [("Www-Authenticate", f'Basic realm="https://{REGISTRY_HOST}/",service="ecr.amazonaws.com"')]
+            return _refuse(start, 401, "UNAUTHORIZED", "Not Authorized", headers), RegistryCall("", None, None)
         credential, expires = signed_in
         key_id, principal = credential.access_key_id, credential.principal.arn
         call = RegistryCall("", principal, key_id)
@@ -174,13 +164,7 @@ class Registry:
             return self._pass_on(environ, start, environ["wsgi.input"]), call
         asked = _PATH.fullmatch(environ["PATH_INFO"])
         method = environ["REQUEST_METHOD"]
-        kind = (
-            "uploads"
-            if asked and asked["reference"].startswith("uploads/")
-            else asked["kind"]
-            if asked
-            else ""
-        )
+        kind = "uploads" if asked and asked["reference"].startswith("uploads/") else asked["kind"] if asked else ""
         operation = _ACTIONS.get((method, kind))
         if asked is None or operation is None:
             return _refuse(start, 405, "UNSUPPORTED", "The operation is unsupported."), call
@@ -215,9 +199,7 @@ class Registry:
         """Store a manifest, and tell ECR's API of the image once the registry has taken it."""
         manifest = environ["wsgi.input"].read(_LONGEST_MANIFEST + 1)
         if len(manifest) > _LONGEST_MANIFEST:
-            return _refuse(
-                start, 400, "MANIFEST_INVALID", f"The manifest is longer than {_LONGEST_MANIFEST} bytes"
-            )
+            return _refuse(start, 400, "MANIFEST_INVALID", f"The manifest is longer than {_LONGEST_MANIFEST} bytes")
         environ["CONTENT_LENGTH"] = str(len(manifest))
         taken: list[str] = []
 
@@ -240,9 +222,7 @@ class Registry:
     def _pass_on(self, environ: dict[str, Any], start: Any, body: IO[bytes]) -> Iterator[bytes]:
         """Pass a request on; its answer's body is read as it is sent."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=600)
-        connection.putrequest(
-            environ["REQUEST_METHOD"], environ["RAW_URI"], skip_host=True, skip_accept_encoding=True
-        )
+        connection.putrequest(environ["REQUEST_METHOD"], environ["RAW_URI"], skip_host=True, skip_accept_encoding=True)
         connection.putheader("Host", REGISTRY_HOST)
         for key, value in environ.items():
             name = key[5:].replace("_", "-").lower() if key.startswith("HTTP_") else ""
@@ -252,14 +232,10 @@ class Registry:
             connection.putheader("Content-Type", environ["CONTENT_TYPE"])
         length = environ.get("CONTENT_LENGTH")
         chunked = length is None and environ["REQUEST_METHOD"] in ("POST", "PUT", "PATCH")
-        connection.putheader(
-            *(("Transfer-Encoding", "chunked") if chunked else ("Content-Length", length or "0"))
-        )
+        connection.putheader(*(("Transfer-Encoding", "chunked") if chunked else ("Content-Length", length or "0")))
         connection.endheaders(iter(lambda: body.read(_BLOCK), b""), encode_chunked=chunked)
         response = connection.getresponse()
-        headers = [
-            (name, value) for name, value in response.getheaders() if name.lower() not in _NOT_PASSED_ON
-        ]
+        headers = [(name, value) for name, value in response.getheaders() if name.lower() not in _NOT_PASSED_ON]
         start(f"{response.status} {response.reason}", headers)
         return _blocks(connection, response)
 

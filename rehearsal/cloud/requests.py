@@ -198,9 +198,7 @@ def parse(environ: dict[str, Any]) -> ApiRequest:
         authorization = f"Credential={query['X-Amz-Credential']}"
     scope = _CREDENTIAL.search(authorization)
     if authorization and scope is None:
-        raise ApiError(
-            400, "AuthorizationHeaderMalformed", "The authorization header is not a Signature Version 4."
-        )
+        raise ApiError(400, "AuthorizationHeaderMalformed", "The authorization header is not a Signature Version 4.")
     request = ApiRequest(
         environ=environ,
         service=scope["service"] if scope else _service_of(environ),

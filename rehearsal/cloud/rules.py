@@ -85,9 +85,7 @@ def missing_key_is_hidden(world: World, request: ApiRequest) -> None:
         return
     bucket = world.backends.bucket(request.bucket)
     if bucket is not None and request.key not in bucket.keys:
-        _require(
-            world, request, _credential(request), Action("s3:ListBucket", f"arn:aws:s3:::{request.bucket}")
-        )
+        _require(world, request, _credential(request), Action("s3:ListBucket", f"arn:aws:s3:::{request.bucket}"))
 
 
 RULES: tuple[Rule, ...] = (key_is_known, session_is_alive, action_is_allowed, missing_key_is_hidden)

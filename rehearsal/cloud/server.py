@@ -75,13 +75,9 @@ class Cloud:
             ValueError: none of the front's sockets is on 127.0.0.1.
             RegistryError: the registry does not start.
         """
-        ports = [
-            port for host, port in (item.getsockname()[:2] for item in front_sockets) if host == LOOPBACK
-        ]
+        ports = [port for host, port in (item.getsockname()[:2] for item in front_sockets) if host == LOOPBACK]
         if not ports:
-            raise ValueError(
-                f"front_sockets: none is bound to {LOOPBACK}, where the operator reaches the cloud"
-            )
+            raise ValueError(f"front_sockets: none is bound to {LOOPBACK}, where the operator reaches the cloud")
         self._endpoint = f"https://{LOOPBACK}:{ports[0]}"
         # The first EC2 request would wait three seconds for this; the operator's tools take about as long to
         # start.

@@ -219,9 +219,7 @@ class HttpServer:
         self._connections: set[socket.socket] = set()
         self._handlers: set[threading.Thread] = set()
         self._closing = threading.Event()
-        self._thread = threading.Thread(
-            target=self._accept, name=f"accept-{self.name}:{self.port}", daemon=True
-        )
+        self._thread = threading.Thread(target=self._accept, name=f"accept-{self.name}:{self.port}", daemon=True)
 
     def start(self) -> None:
         self._listener.setblocking(True)

@@ -25,17 +25,13 @@ DEFAULT_SESSION = 3600
 LONGEST_CHAINED_SESSION = 3600
 LONGEST_SESSION_POLICY = 2048
 _SESSION_NAME = re.compile(r"[\w+=,.@-]{2,64}", re.ASCII)
-_KNOWN_PARAMETERS = frozenset(
-    {"Action", "Version", "RoleArn", "RoleSessionName", "DurationSeconds", "Policy"}
-)
+_KNOWN_PARAMETERS = frozenset({"Action", "Version", "RoleArn", "RoleSessionName", "DurationSeconds", "Policy"})
 
 
 def get_caller_identity(world: World, request: ApiRequest, credential: Credential) -> bytes:
     """https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html"""
     principal = credential.principal
-    return _answer(
-        "GetCallerIdentity", {"Arn": principal.arn, "UserId": principal.user_id, "Account": ACCOUNT}
-    )
+    return _answer("GetCallerIdentity", {"Arn": principal.arn, "UserId": principal.user_id, "Account": ACCOUNT})
 
 
 def assume_role(world: World, request: ApiRequest, credential: Credential) -> bytes:
@@ -59,16 +55,13 @@ def assume_role(world: World, request: ApiRequest, credential: Credential) -> by
     action = Action("sts:AssumeRole", role_arn)
     if role is None:
         # AWS does not say whether a role exists.
-        raise errors.access_denied(
-            "sts", denied_message(credential.principal.arn, action, Decision(allowed=False))
-        )
+        raise errors.access_denied("sts", denied_message(credential.principal.arn, action, Decision(allowed=False)))
     decision = world.decide(credential, action, resource_policy=role.assume_role_policy_document, trust=True)
     if not decision.allowed:
         raise errors.access_denied("sts", denied_message(credential.principal.arn, action, decision))
     if credential.principal.role_arn is not None and duration > LONGEST_CHAINED_SESSION:
         raise _invalid(
-            "The requested DurationSeconds exceeds the 1 hour session limit "
-            "for roles assumed by role chaining."
+            "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining."
         )
     if duration > int(role.max_session_duration):
         raise _invalid("The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
@@ -95,9 +88,7 @@ def _validated(asked: Mapping[str, Any]) -> tuple[str, str, int]:
     if not role_arn:
         raise _constraint("", "roleArn", "Member must not be null")
     if not _SESSION_NAME.fullmatch(name):
-        raise _constraint(
-            name, "roleSessionName", r"Member must satisfy regular expression pattern: [\w+=,.@-]*"
-        )
+        raise _constraint(name, "roleSessionName", r"Member must satisfy regular expression pattern: [\w+=,.@-]*")
     duration = int(asked.get("DurationSeconds", DEFAULT_SESSION))
     for within, words in (
         (duration >= SHORTEST_SESSION, f"greater than or equal to {SHORTEST_SESSION}"),
@@ -113,9 +104,7 @@ def _validated(asked: Mapping[str, Any]) -> tuple[str, str, int]:
         try:
             json.loads(policy)
         except ValueError as error:
-            raise ApiError(
-                400, "MalformedPolicyDocument", f"This policy contains invalid Json: {error}"
-            ) from error
+            raise ApiError(400, "MalformedPolicyDocument", f"This policy contains invalid Json: {error}") from error
     return role_arn, name, duration
 
 
@@ -125,8 +114,7 @@ def _invalid(message: str) -> ApiError:
 
 def _constraint(value: str, member: str, constraint: str) -> ApiError:
     return _invalid(
-        f"1 validation error detected: Value '{value}' at '{member}' "
-        f"failed to satisfy constraint: {constraint}"
+        f"1 validation error detected: Value '{value}' at '{member}' failed to satisfy constraint: {constraint}"
     )
 
 

@@ -104,9 +104,7 @@ def _download_pulumi(directory: Path) -> bool:
     try:
         with urllib.request.urlopen(sums_url, timeout=_CONNECT_SECONDS) as answer:
             sums = dict(reversed(line.split()) for line in answer.read().decode().splitlines() if line.strip())
-        with urllib.request.urlopen(
-            f"https://get.pulumi.com/releases/sdk/{name}", timeout=_DOWNLOAD_SECONDS
-        ) as answer:
+        with urllib.request.urlopen(f"https://get.pulumi.com/releases/sdk/{name}", timeout=_DOWNLOAD_SECONDS) as answer:
             archive = answer.read()
     except (urllib.error.URLError, TimeoutError) as error:
         console.print(f"  Pulumi's release cannot be downloaded ({error}): it is built from source", markup=False)
@@ -144,9 +142,7 @@ def pulumi_directory() -> Path:
         binaries = directory / "bin"
         binaries.mkdir()
         # Without optimisation it builds in half the time, and a rehearsal waits for AWS, not for the engine.
-        go_build(
-            "pulumi", {"pulumi": "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"}, binaries, "-gcflags=all=-N -l"
-        )
+        go_build("pulumi", {"pulumi": "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"}, binaries, "-gcflags=all=-N -l")
         host = "github.com/pulumi/pulumi/sdk/v3/python/cmd/pulumi-language-python"
         go_build("language-python", {"pulumi-language-python": host}, binaries)
         source = subprocess.run(

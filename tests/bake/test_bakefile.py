@@ -107,30 +107,20 @@ def bake(buildx: str, checkout: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_variables_are_the_seed_pages_in_its_order(declared: bakefile.BakeFile) -> None:
-    assert [(variable.name, variable.default) for variable in declared.variables.values()] == list(
-        DEFAULTS.items()
-    )
+    assert [(variable.name, variable.default) for variable in declared.variables.values()] == list(DEFAULTS.items())
 
 
 def test_reader_and_bake_agree_on_every_variable(declared: bakefile.BakeFile, bake: Bake) -> None:
     listed = bake.run("--list=type=variables,format=json")
     assert listed.returncode == 0, listed.stderr
     # Bake leaves an empty value out of its answer in some versions.
-    by_bake = {
-        entry["name"]: (entry.get("value", ""), entry["description"]) for entry in json.loads(listed.stdout)
-    }
-    by_reader = {
-        variable.name: (variable.default, variable.description) for variable in declared.variables.values()
-    }
+    by_bake = {entry["name"]: (entry.get("value", ""), entry["description"]) for entry in json.loads(listed.stdout)}
+    by_reader = {variable.name: (variable.default, variable.description) for variable in declared.variables.values()}
     assert by_reader == by_bake
 
 
 def test_every_description_says_what_empty_means(declared: bakefile.BakeFile) -> None:
-    silent = [
-        v.name
-        for v in declared.variables.values()
-        if not re.search(r"\bempty\b", v.description, re.IGNORECASE)
-    ]
+    silent = [v.name for v in declared.variables.values() if not re.search(r"\bempty\b", v.description, re.IGNORECASE)]
     assert silent == []
 
 
@@ -204,9 +194,7 @@ def test_the_secret_is_given_on_the_command_line(bake: Bake, tmp_path: Path) -> 
     source.touch()
     printed = bake.run("--print", f"--set=*.secrets=id=aws,src={source}", "cache-probe")
     assert printed.returncode == 0, printed.stderr
-    assert json.loads(printed.stdout)["target"]["cache-probe"]["secret"] == [
-        {"id": "aws", "src": str(source)}
-    ]
+    assert json.loads(printed.stdout)["target"]["cache-probe"]["secret"] == [{"id": "aws", "src": str(source)}]
 
 
 @pytest.mark.parametrize(

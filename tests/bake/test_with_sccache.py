@@ -67,9 +67,7 @@ def store() -> Iterator[Store]:
     )
     try:
         assert server.stderr is not None
-        endpoint = next(
-            found[0] for line in server.stderr if (found := re.search(r"http://127\.0\.0\.1:\d+", line))
-        )
+        endpoint = next(found[0] for line in server.stderr if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))
         admin = _user(endpoint, "admin", ["s3:*"])
         s3 = boto3.client(
             "s3",
@@ -255,13 +253,8 @@ def test_command_finds_the_launcher_and_no_credentials(wrapper: Wrapper, store: 
         "HIP_CLANG_LAUNCHER",
         "RUSTC_WRAPPER",
     }
-    assert {n: v for n, v in step.environment.items() if n.startswith("AWS_")} == {
-        "AWS_EC2_METADATA_DISABLED": "true"
-    }
-    assert (
-        not {"SCCACHE_RECACHE", "SCCACHE_LOG", "SCCACHE_WEBDAV_ENDPOINT", "CC", "CXX"}
-        & step.environment.keys()
-    )
+    assert {n: v for n, v in step.environment.items() if n.startswith("AWS_")} == {"AWS_EC2_METADATA_DISABLED": "true"}
+    assert not {"SCCACHE_RECACHE", "SCCACHE_LOG", "SCCACHE_WEBDAV_ENDPOINT", "CC", "CXX"} & step.environment.keys()
 
 
 def test_server_is_stopped(wrapper: Wrapper, store: Store) -> None:
@@ -291,10 +284,7 @@ def test_output_without_a_last_line_break(wrapper: Wrapper, store: Store) -> Non
 
 def _assert_refused(step: Step, reason: str) -> None:
     assert step.status == 1
-    assert (
-        "with-sccache: the compile cache cannot be used, and REQUIRE_SCCACHE=1 refuses to compile"
-        in step.output
-    )
+    assert "with-sccache: the compile cache cannot be used, and REQUIRE_SCCACHE=1 refuses to compile" in step.output
     assert reason in step.output
     assert "rocm-build-stats" not in step.output
     assert step.environment == {}, "the command has run"

@@ -92,9 +92,7 @@ def make_role(
     """A new role under the path /test/; its ARN."""
     iam = cloud.client("iam")
     name = f"role-{secrets.token_hex(4)}"
-    created = iam.create_role(
-        Path="/test/", RoleName=name, AssumeRolePolicyDocument=trust, MaxSessionDuration=longest
-    )
+    created = iam.create_role(Path="/test/", RoleName=name, AssumeRolePolicyDocument=trust, MaxSessionDuration=longest)
     if policy is not None:
         iam.put_role_policy(RoleName=name, PolicyName="inline", PolicyDocument=policy)
     arn: str = created["Role"]["Arn"]

@@ -22,9 +22,7 @@ def text(*statements: dict[str, Any]) -> str:
 
 
 def reason(policies: Policies, action: Action = GET, **context: str) -> str:
-    decision = decide(
-        CALLER, action, policies, {key.replace("_", ":"): value for key, value in context.items()}
-    )
+    decision = decide(CALLER, action, policies, {key.replace("_", ":"): value for key, value in context.items()})
     assert decision.allowed is (decision.reason == "")
     return decision.reason
 
@@ -124,9 +122,7 @@ def test_trust_policy(principal: Any, with_identity: bool, alone: bool) -> None:
 def test_trust_policy_that_says_nothing() -> None:
     assume = Action("sts:AssumeRole", "arn:aws:iam::123456789012:role/cache")
     identity = text({"Effect": "Allow", "Action": "*", "Resource": "*"})
-    trust = text(
-        {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "ec2.amazonaws.com"}}
-    )
+    trust = text({"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "ec2.amazonaws.com"}})
     expected = "because no role trust policy allows the sts:AssumeRole action"
     assert reason(Policies(identity=[identity], resource=trust, trust=True), assume) == expected
 
@@ -185,6 +181,4 @@ def test_message() -> None:
     decision = decide(CALLER, GET, Policies(), {})
     expected = f"User: {SESSION} is not authorized to perform: s3:GetObject on resource: "
     assert denied_message(SESSION, GET, decision) == f"{expected}{GET.resource} {NOT_IN_IDENTITY}"
-    assert (
-        denied_message(SESSION, GET, decision, quoted=True) == f'{expected}"{GET.resource}" {NOT_IN_IDENTITY}'
-    )
+    assert denied_message(SESSION, GET, decision, quoted=True) == f'{expected}"{GET.resource}" {NOT_IN_IDENTITY}'

@@ -73,9 +73,7 @@ class Box:
 def box(cloud: Cloud, network: Network, listener: socket.socket) -> Box:
     role = make_role(
         cloud,
-        trust=document(
-            {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
-        ),
+        trust=document({"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}),
         policy=document(allow(["sts:AssumeRole"], "*")),
     )
     name = role.rsplit("/", 1)[1]
@@ -210,9 +208,7 @@ def test_user_data(box: Box, cloud: Cloud, network: Network) -> None:
 
 def test_identity_document(box: Box) -> None:
     document = json.loads(box.get("/latest/dynamic/instance-identity/document")[1])
-    assert {
-        name: document[name] for name in ("accountId", "instanceId", "privateIp", "region", "imageId")
-    } == {
+    assert {name: document[name] for name in ("accountId", "instanceId", "privateIp", "region", "imageId")} == {
         "accountId": ACCOUNT,
         "instanceId": box.id,
         "privateIp": box.address,
@@ -250,9 +246,7 @@ def test_role_credentials(box: Box, cloud: Cloud) -> None:
     # An instance profile's session is a role session: the next role is chained.
     second = make_role(cloud, trust=trust_account(box.role), longest=12 * 3600)
     sts = cloud.client("sts", credential)
-    with pytest.raises(
-        sts.exceptions.ClientError, match="1 hour session limit for roles assumed by role chaining"
-    ):
+    with pytest.raises(sts.exceptions.ClientError, match="1 hour session limit for roles assumed by role chaining"):
         sts.assume_role(RoleArn=second, RoleSessionName="box", DurationSeconds=3601)
     assert sts.assume_role(RoleArn=second, RoleSessionName="box", DurationSeconds=900)["Credentials"]
     cloud.keyring.expire(said["AccessKeyId"])

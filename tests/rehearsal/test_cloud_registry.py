@@ -39,18 +39,14 @@ class Client:
 
     def __init__(self, cloud: Cloud, authorization: str | None) -> None:
         context = ssl.create_default_context(cafile=str(cloud.ca_certificate))
-        self._connection = http.client.HTTPSConnection(
-            cloud.endpoint.removeprefix("https://"), context=context
-        )
+        self._connection = http.client.HTTPSConnection(cloud.endpoint.removeprefix("https://"), context=context)
         self._headers = {"Host": REGISTRY_HOST}
         if authorization:
             self._headers["Authorization"] = authorization
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Headers, bytes]:
         sent = {**self._headers, **{name.replace("_", "-"): value for name, value in headers.items()}}
-        self._connection.request(
-            method, path, body=body, headers=sent, encode_chunked=hasattr(body, "__next__")
-        )
+        self._connection.request(method, path, body=body, headers=sent, encode_chunked=hasattr(body, "__next__"))
         answer = self._connection.getresponse()
         return answer.status, dict(answer.getheaders()), answer.read()
 
@@ -113,10 +109,7 @@ def test_without_signing_in(cloud: Cloud, repository: str) -> None:
         for path in ("/v2/", f"/v2/{repository}/tags/list", "/v2/none/tags/list"):
             status, headers, _ = Client(cloud, authorization).ask("GET", path)
             assert status == 401
-            assert (
-                headers["Www-Authenticate"]
-                == f'Basic realm="https://{REGISTRY_HOST}/",service="ecr.amazonaws.com"'
-            )
+            assert headers["Www-Authenticate"] == f'Basic realm="https://{REGISTRY_HOST}/",service="ecr.amazonaws.com"'
 
 
 def test_push_and_pull(cloud: Cloud, repository: str) -> None:
@@ -126,9 +119,7 @@ def test_push_and_pull(cloud: Cloud, repository: str) -> None:
     for blob in (config, layer):
         assert client.push_blob(repository, blob)[0] == 201
     content = manifest(config, layer)
-    status, headers, _ = client.ask(
-        "PUT", f"/v2/{repository}/manifests/one", content, Content_Type=MANIFEST_TYPE
-    )
+    status, headers, _ = client.ask("PUT", f"/v2/{repository}/manifests/one", content, Content_Type=MANIFEST_TYPE)
     assert (status, headers["Docker-Content-Digest"]) == (201, digest(content))
     status, headers, body = client.ask("GET", f"/v2/{repository}/manifests/one", Accept=MANIFEST_TYPE)
     assert (status, headers["Content-Type"], body) == (200, MANIFEST_TYPE, content)
@@ -146,8 +137,7 @@ def test_repository_that_does_not_exist(cloud: Cloud) -> None:
     assert json.loads(body)["errors"] == [
         {
             "code": "NAME_UNKNOWN",
-            "message": "The repository with name 'box/none' does not exist in the registry with id "
-            f"'{ACCOUNT}'",
+            "message": f"The repository with name 'box/none' does not exist in the registry with id '{ACCOUNT}'",
         }
     ]
 
@@ -176,9 +166,7 @@ def test_role_less_one_action(cloud: Cloud, repository: str, without: str) -> No
     upload = ("ecr:InitiateLayerUpload", "ecr:UploadLayerPart", "ecr:CompleteLayerUpload")
     answers = {
         upload: client.push_blob(repository, secrets.token_bytes(10)),
-        "ecr:PutImage": client.ask(
-            "PUT", f"/v2/{repository}/manifests/two", content, Content_Type=MANIFEST_TYPE
-        )[::2],
+        "ecr:PutImage": client.ask("PUT", f"/v2/{repository}/manifests/two", content, Content_Type=MANIFEST_TYPE)[::2],
         "ecr:BatchGetImage": client.ask("GET", f"/v2/{repository}/manifests/one", Accept=MANIFEST_TYPE)[::2],
         "ecr:GetDownloadUrlForLayer": client.ask("GET", f"/v2/{repository}/blobs/{digest(layer)}")[::2],
         "ecr:BatchCheckLayerAvailability": client.ask("HEAD", f"/v2/{repository}/blobs/{digest(layer)}")[::2],
@@ -216,11 +204,7 @@ def test_tokens_are_all_different_and_in_the_journal(cloud: Cloud) -> None:
         for _ in range(2)
     ]
     assert tokens[0] != tokens[1]
-    issued = {
-        entry["value"]
-        for entry in journal(cloud.directory, "issued.jsonl")
-        if entry["kind"].startswith("Ecr")
-    }
+    issued = {entry["value"] for entry in journal(cloud.directory, "issued.jsonl") if entry["kind"].startswith("Ecr")}
     assert {token.removeprefix("AWS:") for token in tokens} <= issued
 
 
@@ -264,9 +248,7 @@ def test_big_layers_are_not_kept_in_memory(cloud: Cloud, repository: str) -> Non
     assert grown < 50 << 10  # KiB
 
 
-def test_registry_that_is_not_installed(
-    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_registry_that_is_not_installed(cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RegistryError, match=f"{BINARY} is not installed; on Debian: apt-get install"):
         Registry(tmp_path / "registry", cloud._world).start()

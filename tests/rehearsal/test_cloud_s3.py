@@ -48,9 +48,7 @@ def error_of(call: Callable[[], Any]) -> tuple[int, str, str]:
     )
 
 
-def denied(
-    session: Credential, action: str, resource: str, why: str = "identity-based policy"
-) -> tuple[int, str, str]:
+def denied(session: Credential, action: str, resource: str, why: str = "identity-based policy") -> tuple[int, str, str]:
     message = (
         f"User: {session.principal.arn} is not authorized to perform: {action} on resource: "
         f'"{resource}" because no {why} allows the {action} action'

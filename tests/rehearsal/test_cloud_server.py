@@ -80,9 +80,7 @@ def test_operator_environment(cloud: Cloud) -> None:
         "AWS_EC2_METADATA_DISABLED",
     }
     code = "import boto3; s = boto3.client('sts'); print(s.get_caller_identity()['Arn'], s.meta.region_name)"
-    ran = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert ran.stdout.split() == [OPERATOR_ARN, REGION]
 
 
@@ -94,9 +92,7 @@ def test_debian_image(cloud: Cloud, network: Network) -> None:
         ("/dev/xvda", "x86_64", "available")
     ]
     instance, address = launch(cloud, network)
-    described = cloud.client("ec2").describe_instances(InstanceIds=[instance])["Reservations"][0][
-        "Instances"
-    ][0]
+    described = cloud.client("ec2").describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0]
     assert described["ImageId"] == DEBIAN_IMAGE_ID
     assert described["RootDeviceName"] == "/dev/xvda"
     assert ipaddress.ip_address(address) in ipaddress.ip_network(SUBNET_BLOCK)
@@ -112,9 +108,7 @@ def test_set_instance_state(cloud: Cloud, network: Network) -> None:
     instance, _ = launch(cloud, network)
 
     def state() -> str:
-        found = cloud.client("ec2").describe_instances(InstanceIds=[instance])["Reservations"][0][
-            "Instances"
-        ][0]
+        found = cloud.client("ec2").describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0]
         name: str = found["State"]["Name"]
         return name
 
@@ -128,9 +122,7 @@ def test_set_instance_state(cloud: Cloud, network: Network) -> None:
 
 def test_one_connection_serves_many_requests(cloud: Cloud, bucket: str) -> None:
     """At least 100 small objects a second on one kept connection: sccache writes hundreds."""
-    connection = http.client.HTTPSConnection(
-        cloud.endpoint.removeprefix("https://"), context=strict_context(cloud)
-    )
+    connection = http.client.HTTPSConnection(cloud.endpoint.removeprefix("https://"), context=strict_context(cloud))
     scope = f"{cloud.operator.access_key_id}/20260101/us-east-1/s3/aws4_request"
     headers = {"Authorization": f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0"}
     connection.connect()
@@ -146,9 +138,7 @@ def test_one_connection_serves_many_requests(cloud: Cloud, bucket: str) -> None:
 
 def test_bodies_in_chunks_and_bodies_unread(cloud: Cloud, bucket: str) -> None:
     """A body that a refused request leaves behind does not become the next request."""
-    connection = http.client.HTTPSConnection(
-        cloud.endpoint.removeprefix("https://"), context=strict_context(cloud)
-    )
+    connection = http.client.HTTPSConnection(cloud.endpoint.removeprefix("https://"), context=strict_context(cloud))
     connection.request("PUT", f"/{bucket}/refused", body=bytes(100_000))
     refused = connection.getresponse()
     assert (refused.status, b"AccessDenied" in refused.read()) == (403, True)
@@ -185,9 +175,7 @@ def test_a_silent_client_holds_up_nobody(cloud: Cloud) -> None:
 def test_clients_in_parallel(cloud: Cloud, bucket: str) -> None:
     s3 = cloud.client("s3")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        for _ in pool.map(
-            lambda number: s3.put_object(Bucket=bucket, Key=f"p/{number}", Body=b"x"), range(100)
-        ):
+        for _ in pool.map(lambda number: s3.put_object(Bucket=bucket, Key=f"p/{number}", Body=b"x"), range(100)):
             pass
     assert s3.list_objects_v2(Bucket=bucket, Prefix="p/")["KeyCount"] == 100
     assert (cloud.directory / "errors.log").read_text() == ""
@@ -220,10 +208,7 @@ def test_stop_ends_everything(tmp_path: Path) -> None:
     with Cloud(tmp_path / "next") as cloud:
         cloud.start([listening()])
         assert cloud.client("s3").list_buckets()["Buckets"] == []
-        assert (
-            cloud.client("ssm").get_parameter(Name=DEBIAN_IMAGE_PARAMETER)["Parameter"]["Value"]
-            == DEBIAN_IMAGE_ID
-        )
+        assert cloud.client("ssm").get_parameter(Name=DEBIAN_IMAGE_PARAMETER)["Parameter"]["Value"] == DEBIAN_IMAGE_ID
 
 
 def test_operator_s_secrets_are_in_the_journal(cloud: Cloud) -> None:

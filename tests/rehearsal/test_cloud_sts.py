@@ -18,9 +18,7 @@ from rehearsal.cloud.server import Cloud
 from tests.rehearsal.conftest import OPERATOR_ARN, allow, assume, document, make_role, trust_account
 
 HOUR = 3600
-CHAINED_TOO_LONG = (
-    "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining."
-)
+CHAINED_TOO_LONG = "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining."
 
 
 def error_of(call: Callable[[], Any]) -> tuple[int, str, str]:

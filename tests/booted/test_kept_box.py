@@ -1,0 +1,112 @@
+"""Builds that go wrong, on a box that stays: each ends with a status that names the step, and without its secrets."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from rehearsal.builds import read_status
+from tests.booted.conftest import KeptBox
+
+OVERRIDE = "/opt/rocm-build-box/ami/99-broken.hcl"
+
+
+def test_a_kept_box_stays_up_without_its_secrets(kept: KeptBox) -> None:
+    status = kept.job.builds[-1].status
+    assert (status["state"], status["exitCode"]) == ("succeeded", 0)
+    instance = kept.job.region.cloud.client("ec2").describe_instances(InstanceIds=[kept.outputs.instance_id])
+    assert instance["Reservations"][0]["Instances"][0]["State"]["Name"] == "running"
+    assert kept.machine.running
+    assert kept.secrets_left() == []
+
+
+@pytest.fixture
+def broken_bake(kept: KeptBox) -> Iterator[None]:
+    text = 'target "cache-probe" { args = { ZSTD_SOURCE_VERSION = "0-0" } }'
+    kept.run("sh", "-c", f"printf %s '{text}' > {OVERRIDE}")
+    yield
+    kept.run("rm", OVERRIDE)
+
+
+@pytest.mark.usefixtures("broken_bake")
+def test_a_failing_bake_names_its_step_and_leaves_no_secret(kept: KeptBox) -> None:
+    status = kept.build()
+    assert status["state"] == "failed"
+    assert status["exitCode"] == 1
+    assert status["phase"] == "post_build"
+    assert status["failingStep"] is not None
+    assert status["failingStep"].startswith("build: python3 -m buildspec.box.bake: exit code 1: ")
+    assert "cache-probe" in status["failingStep"]
+    assert any("ZSTD_SOURCE_VERSION" in line for line in status["lastLines"])
+    assert "ZSTD_SOURCE_VERSION" in kept.job.log_of(kept.outputs)
+    assert kept.secrets_left() == []
+
+
+def test_a_killed_runner_is_reported_and_leaves_no_secret(kept: KeptBox) -> None:
+    kept.start_build()
+    while (status := read_status(kept.job.region, kept.outputs)) is None or status["phase"] != "pre_build":
+        time.sleep(0.1)
+    assert kept.secrets_left() != []
+    kept.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", "rocm-build.service")
+    status = kept.wait_for_build()
+    assert (status["state"], status["exitCode"]) == ("failed", 128 + 9)
+    assert status["failingStep"] == "pre_build: killed by signal KILL"
+    assert kept.secrets_left() == []
+
+
+@pytest.fixture(params=["s3:ListBucket", "s3:PutObject", "s3:GetObject"])
+def missing_action(kept: KeptBox, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The cache role without one of its actions."""
+    action: str = request.param
+    iam = kept.job.region.cloud.client("iam")
+    role = kept.job.foundation.outputs()["cacheRoleArn"].rpartition("/")[2]
+    (name,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
+    whole = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
+    less = json.loads(json.dumps(whole))
+    for statement in less["Statement"]:
+        allowed = [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
+        statement["Action"] = [other for other in allowed if other != action]
+    less["Statement"] = [statement for statement in less["Statement"] if statement["Action"]]
+    assert less != whole
+    iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(less))
+    yield action
+    iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(whole))
+
+
+def test_a_missing_permission_is_named_before_the_bake(kept: KeptBox, missing_action: str) -> None:
+    status = kept.build()
+    assert (status["state"], status["phase"]) == ("failed", "pre_build")
+    assert status["failingStep"] is not None
+    assert status["failingStep"].startswith("pre_build: python3 -m buildspec.box.cache_probe: exit code 1")
+    refusals = [line for line in status["lastLines"] if "does not allow" in line]
+    assert len(refusals) == 1
+    assert f"does not allow {missing_action} on" in refusals[0]
+    assert "buildspec.box.bake" not in kept.job.log_of(kept.outputs)
+    assert kept.secrets_left() == []
+
+
+@pytest.fixture
+def without_firewall(kept: KeptBox) -> Iterator[None]:
+    kept.run("nft", "delete", "table", "inet", "rocm_build_box")
+    yield
+    kept.run("systemctl", "reload", "rocm-build-firewall.service")
+
+
+@pytest.mark.usefixtures("without_firewall")
+def test_no_bake_starts_when_a_build_step_reaches_the_host(kept: KeptBox) -> None:
+    status = kept.build()
+    assert (status["state"], status["phase"]) == ("failed", "pre_build")
+    assert status["failingStep"] is not None
+    assert status["failingStep"].startswith("pre_build: python3 -m buildspec.box.canary: exit code 1")
+    log = kept.job.log_of(kept.outputs)
+    assert f"canary: FAILED: from a build step: {kept.machine.address} port " in log
+    assert "buildspec.box.bake" not in log
+    assert kept.secrets_left() == []
+
+
+def test_the_box_builds_again_once_all_is_mended(kept: KeptBox) -> None:
+    status = kept.build()
+    assert (status["state"], status["exitCode"], status["failingStep"]) == ("succeeded", 0, None)
