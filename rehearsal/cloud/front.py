@@ -38,6 +38,7 @@ class Front:
         }
 
     def __call__(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
+        """Answer one request, as WSGI has it."""
         host = environ.get("HTTP_HOST", "").rsplit(":", 1)[0]
         if host == REGISTRY_HOST:
             return self._answer_registry(environ, start)
@@ -83,7 +84,7 @@ class Front:
     def _answer_registry(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
         status = ""
 
-        def started(line: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+        def started(line: str, headers: list[tuple[str, str]], _exc_info: Any = None) -> Any:
             nonlocal status
             status = line
             return start(line, headers)

@@ -134,6 +134,9 @@ def decide(caller: Caller, action: Action, policies: Policies, context: Mapping[
     """Decide one request of a principal of the account that owns the resource.
 
     Args:
+        caller: who asks.
+        action: what for, and on which resource.
+        policies: the documents that have a say in it.
         context: condition keys and values of the request; keys are compared without regard to case.
 
     Raises:
@@ -209,6 +212,7 @@ class _Statement:
 
 
 def document_match(document: str, kind: PolicyKind, caller: Caller, action: Action, facts: Mapping[str, str]) -> _Match:
+    """What one document says of a request; `facts` are its condition keys, in lower case, and their values."""
     return _strongest(statement.match(caller, action, facts) for statement in _parse(document, kind))
 
 
@@ -281,7 +285,10 @@ def _principals(principal: Any, kind: PolicyKind) -> tuple[str, ...]:
 
 
 def _principal(principals: Sequence[str], caller: Caller) -> _Match:
-    """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html"""
+    """What naming these principals means for the caller.
+
+    Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
+    """
     if "*" in principals or caller.arn in principals or caller.principal_arn in principals:
         return _Match.ALLOWS
     if caller.account in principals or f"arn:aws:iam::{caller.account}:root" in principals:

@@ -132,6 +132,7 @@ class Cloud:
         box.
 
         Args:
+            instance_id: whose.
             state: `stopped`, `terminated` or `running`.
 
         Raises:
