@@ -1,8 +1,9 @@
 """What rocm-bake.hcl declares, read without docker.
 
-``docker buildx bake --list`` is the judge of what the file means; this reader exists for the places that have no buildx (settings,
-documentation, the Makefile) and is held against it by a test. It therefore takes only what the file's own rules allow, string
-defaults and a description for every variable, and refuses the rest instead of guessing what Bake would make of it.
+``docker buildx bake --list`` is the judge of what the file means; this reader exists for the places that have no
+buildx (settings, documentation, the Makefile) and is held against it by a test. It therefore takes only what the file's
+own rules allow, string defaults and a description for every variable, and refuses the rest instead of guessing what
+Bake would make of it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,18 @@ from lark.exceptions import UnexpectedInput
 
 
 class BakeFileError(ValueError):
-    """The bake file cannot be read. One line: the file, the line or the block's name, what is wrong, what is expected."""
+    """The bake file cannot be read.
+
+    One line: the file, the line or the block's name, what is wrong, what is expected.
+    """
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A bake variable. ``default`` is its value when the environment has none; a variable of the same name there replaces it."""
+    """A bake variable.
+
+    ``default`` is its value when the environment has none; a variable of the same name there replaces it.
+    """
 
     name: str
     default: str
@@ -38,7 +45,7 @@ class Target:
 
     @property
     def is_abstract(self) -> bool:
-        """Whether the target exists only to be inherited from, by the file's rule that such names begin with an underscore."""
+        """Whether the target exists only to be inherited from: the file begins such names with an underscore."""
         return self.name.startswith("_")
 
 
@@ -56,7 +63,8 @@ def load(path: Path) -> BakeFile:
 
     Takes some two seconds the first time, for python-hcl2's grammar.
 
-    :raises BakeFileError: wrong syntax, a name declared twice, or a variable without a literal string default and description
+    :raises BakeFileError: wrong syntax, a name declared twice, or a variable without a literal string default and
+        description
     :raises OSError: the file cannot be read
     """
     try:

@@ -57,7 +57,7 @@ def wait_for_end(
     build: BuildOutputs,
     *,
     timeout: float,
-    on_progress: Callable[[BuildStatus], None] = lambda status: None,
+    on_progress: Callable[[BuildStatus], None] = lambda _: None,
 ) -> BuildStatus:
     """Wait until the status says that the build ended, well or badly.
 

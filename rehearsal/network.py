@@ -3,7 +3,8 @@
 Nothing of it touches this machine's own network: no address, route, firewall rule or sysctl outside the namespaces. The
 way out (Debian's mirrors) is slirp4netns, an ordinary process.
 
-    box (its EC2 private address) ── veth ── edge: 10.64.0.2 DNS · 198.51.100.10 AWS · 169.254.169.254 metadata ── slirp ── out
+    box (its EC2 private address) ── veth ── edge ── slirp ── out
+                                              10.64.0.2 DNS · 198.51.100.10 AWS · 169.254.169.254 metadata
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def socket_in(namespace: str, address: str, port: int) -> socket.socket:
     def listen() -> None:
         # A thread changes namespace for itself alone, and this one ends here: nothing else is moved.
         try:
-            with open(f"/run/netns/{namespace}") as handle:
+            with Path("/run/netns", namespace).open() as handle:
                 libc = ctypes.CDLL(None, use_errno=True)
                 if libc.setns(handle.fileno(), _CLONE_NEWNET) != 0:
                     raise OSError(ctypes.get_errno(), f"setns {namespace}")

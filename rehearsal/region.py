@@ -136,7 +136,8 @@ class Region:
             machine.kill()
 
     def _boot(self, instance: dict[str, Any]) -> None:
-        assert self._edge is not None and self._rootfs is not None
+        assert self._edge is not None
+        assert self._rootfs is not None
         (interface,) = instance["NetworkInterfaces"]
         machine = Machine(
             instance["InstanceId"],

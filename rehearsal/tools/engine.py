@@ -128,7 +128,7 @@ def _download_pulumi(directory: Path) -> bool:
 def pulumi_directory() -> Path:
     """The directory with `pulumi` and its Python language host.
 
-    `pulumi` on PATH is used when it is new enough; else the official release; else both are built from their Go modules.
+    `pulumi` on PATH is used when it is new enough; else the official release; else both are built from Go modules.
     """
     found = shutil.which("pulumi")
     if found is not None and shutil.which("pulumi-language-python") is not None:

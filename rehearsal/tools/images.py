@@ -122,7 +122,7 @@ def write_oci_layout(layer: Path, directory: Path) -> None:
 
 
 def _write_buildkit_image(tree: Path, archive: Path) -> None:
-    """Write the file system of an image like moby/buildkit: the two programs, runc from `tree`, and what runc links to."""
+    """Write the file system of an image like moby/buildkit: its two programs, runc from `tree`, what runc links to."""
     programs = engine.buildkit()
     libraries = ("lib/x86_64-linux-gnu/libseccomp.so.2", "lib/x86_64-linux-gnu/libc.so.6", "lib64/ld-linux-x86-64.so.2")
     with tarfile.open(archive, "w") as image:
