@@ -69,7 +69,7 @@ def rehearse(directory: Path, *, keep: bool) -> int:
             _show_stacks([foundation, box])
             builds: list[Build] = []
         else:
-            builds = _build_twice(region, box)
+            builds = _build_twice(region, box, keep=keep)
             _show_stacks([foundation, box])
             _show_builds(builds)
         exit_code = next((build.status["exitCode"] or 0 for build in builds if build.status["exitCode"]), 0)
@@ -109,10 +109,13 @@ def _alone(directory: Path) -> Iterator[None]:
         yield
 
 
-def _build_twice(region: Region, box: Stack) -> list[Build]:
-    """A cold build, then one on a fresh box; stops after one that failed."""
+def _build_twice(region: Region, box: Stack, *, keep: bool) -> list[Build]:
+    """A cold build, then one on a fresh box, which stays up if `keep`; stops after one that failed."""
     builds: list[Build] = []
     for number in (1, 2):
+        stays = keep and number == 2
+        if stays:
+            box.configure({**_BOX, "keepBox": True})
         box.up()
         outputs = BuildOutputs.of(box.outputs())
         started = time.monotonic()
@@ -133,7 +136,8 @@ def _build_twice(region: Region, box: Stack) -> list[Build]:
                 "everything stays up for a look",
             ).show()
             break
-        wait_for_power_off(region, outputs)
+        if not stays:
+            wait_for_power_off(region, outputs)
     return builds
 
 

@@ -19,7 +19,7 @@ BOX = {"layer": "box", "targets": ["cache-probe"]}
 
 
 @pytest.fixture(scope="module")
-def region(tmp_path_factory: pytest.TempPathFactory, setup: Setup) -> Iterator[Region]:  # noqa: ARG001  # puts the registry on PATH
+def region(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Region]:
     with Region(tmp_path_factory.mktemp("region"), rootfs=None) as region:
         yield region
 
