@@ -47,7 +47,7 @@ def assume_role(world: World, request: ApiRequest, credential: Credential) -> by
 
     Raises:
         ApiError: as AWS answers; 501 for a parameter that the rehearsal does not know.
-        UnsupportedPolicy: a policy uses something that the evaluator does not know.
+        UnsupportedPolicyError: a policy uses something that the evaluator does not know.
     """
     asked = request.parameters
     unknown = sorted(asked.keys() - _KNOWN_PARAMETERS)

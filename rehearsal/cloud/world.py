@@ -43,7 +43,7 @@ class World:
             secure: whether it came over TLS.
 
         Raises:
-            UnsupportedPolicy: a policy uses something that the evaluator does not know.
+            UnsupportedPolicyError: a policy uses something that the evaluator does not know.
         """
         principal = credential.principal
         context = {"aws:SecureTransport": str(secure).lower()}
