@@ -169,7 +169,7 @@ def _let_the_front_decide() -> None:
     from moto.iam.access_control import PermissionResult
     from moto.s3.models import FakeBucket
 
-    def permitted(_bucket: FakeBucket, _action: str, _resource: str) -> PermissionResult:
+    def permitted(self: FakeBucket, action: str, resource: str) -> PermissionResult:  # noqa: ARG001  # as moto has it
         return PermissionResult.PERMITTED
 
     FakeBucket.get_permission = permitted  # type: ignore[method-assign]  # replacing it is the point
