@@ -76,7 +76,7 @@ endif
 .build/bake.mk: scripts/bake_fragment.py buildspec/bakefile.py | $(VENV)/.complete
 	@$(PYTHON) -m scripts.bake_fragment rocm-bake.hcl $(@D)
 
-# BAKE_SOURCES says of each variable whether it is from the file, the environment or make's command line.
+# BAKE_SOURCES says of each variable whether it is the file's default or set, and where.
 export $(BAKE_VARIABLES) BAKE_ENVIRONMENT_ONLY BAKE_EXTRA
 export BAKE_SOURCES = $(foreach name,$(BAKE_VARIABLES),$(name)=$(firstword $(origin $(name))))
 

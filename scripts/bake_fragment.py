@@ -45,8 +45,8 @@ def fragment(declared: bakefile.BakeFile, arguments: Iterable[str]) -> str:
         f"BAKE_ENVIRONMENT_ONLY := {' '.join(only)}",
     ]
     for variable in declared.variables.values():
-        # `ifndef` is true for a variable that is set but empty, which thereby counts as unset.
-        lines += [f"ifndef {variable.name}", f"{variable.name} := {_literal(variable)}", "endif"]
+        # `ifndef` is true for a variable that is set but empty, too: it counts as unset, wherever it was set.
+        lines += [f"ifndef {variable.name}", f"override {variable.name} := {_literal(variable)}", "endif"]
     return "\n".join(lines) + "\n"
 
 

@@ -17,8 +17,8 @@ from infra import vcs
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
-# What make's $(origin) says of a variable, and what a person calls it.
-_SOURCES = {"file": "default", "environment": "environment", "command": "make's command line"}
+# What make's $(origin) says of a variable, and what a person calls it. The fragment overrides what is set but empty.
+_SOURCES = {"override": "default", "environment": "environment", "command": "make's command line"}
 MAKE = "make"
 
 
@@ -35,7 +35,7 @@ class Values:
         self.sources[name] = MAKE
 
     def _is_default(self, name: str) -> bool:
-        return self.sources[name] == _SOURCES["file"]
+        return self.sources[name] == _SOURCES["override"]
 
 
 def read(environment: Mapping[str, str]) -> Values:
