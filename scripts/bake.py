@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 
 from scripts import supplied
 
@@ -31,14 +32,14 @@ def extra_arguments(text: str, environment_only: Sequence[str], target: str) -> 
         words = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"BAKE_EXTRA is {text!r}: {error}; quote it as for a shell") from error
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         assignment = following if word == "--set" else word.removeprefix("--set=") if "--set=" in word else ""
         found = _SET_ARGUMENT.fullmatch(assignment)
         if found is not None and found["name"] in environment_only:
             name, value = found["name"], shlex.quote(found["value"])
             raise UsageError(
-                f"BAKE_EXTRA: --set {assignment}: {name} is a bake variable that is read from the environment; as an "
-                "argument it would reach none of the places that use it, and change the cache keys of every target. "
+                f"BAKE_EXTRA: --set {assignment}: {name} is a bake variable that is read from the environment; an "
+                "argument of that name does not set it, and changes the cache keys of the targets that get it. "
                 f"Set it as: {name}={value} make build-{target}"
             )
     return words

@@ -8,11 +8,9 @@ what it was written from: the Makefile compares that with the bake file, and run
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import hcl2
 
@@ -26,13 +24,12 @@ READ_FROM_THE_ENVIRONMENT = frozenset(
 )
 """Variables that `--set '*.args.X=...'` may not set, besides those that no target takes as an argument of that name.
 
-What they stand for is not what a target's argument of that name is (an endpoint is composed), or no part of a build
-at all; given as an argument of every target they would only change cache keys.
+Some are arguments as well, but of the targets that compile alone, and composed from other variables.
 """
 
 
 def fragment(declared: bakefile.BakeFile, arguments: Iterable[str]) -> str:
-    """The makefile fragment; `arguments` are the variables that some target passes on as they are.
+    """The makefile fragment; `arguments` are the names of arguments that targets have.
 
     :raises bakefile.BakeFileError: a default that a makefile cannot hold
     """
@@ -61,21 +58,13 @@ def _literal(variable: bakefile.Variable) -> str:
 
 
 def arguments(path: Path) -> set[str]:
-    """The names of arguments that a target sets to the variable of the same name, and to nothing else."""
+    """The names of all arguments of all targets.
+
+    :raises OSError: the file cannot be read
+    """
     document = hcl2.loads(path.read_text(encoding="utf-8"))
-    return {
-        name
-        for block in document.get("target", [])
-        for body in block.values()
-        if isinstance(body, dict)
-        for name, value in _arguments(body)
-        if re.fullmatch(rf"(\$\{{)?(effective\.)?{re.escape(name)}\}}?", str(value))
-    }
-
-
-def _arguments(body: dict[str, Any]) -> list[tuple[str, Any]]:
-    found = body.get("args", {})
-    return list(found.items()) if isinstance(found, dict) else []
+    bodies = [body for block in document.get("target", []) for body in block.values() if isinstance(body, dict)]
+    return {name for body in bodies for name in body.get("args", {})}
 
 
 def main(bake_file: Path, directory: Path) -> int:

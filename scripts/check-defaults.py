@@ -42,7 +42,7 @@ def in_make(checkout: Path) -> dict[str, tuple[str, str]]:
     )
     if shown.returncode != 0:
         sys.exit(f"check-defaults: make list-vars failed:\n{shown.stderr}")
-    rows = (re.fullmatch(r"(\S+) +(.*?) +(default|make)", line) for line in shown.stdout.splitlines())
+    rows = (re.fullmatch(r"(\S+) +(.*?) +(default|make|Makefile)", line) for line in shown.stdout.splitlines())
     return {row[1]: ("" if row[2] == '""' else row[2], row[3]) for row in rows if row is not None}
 
 
@@ -53,7 +53,7 @@ def differences(checkout: Path) -> Iterator[str]:
     make = in_make(checkout)
     for name in sorted(defaults.keys() | make.keys()):
         value, source = make.get(name, (None, "default"))
-        if source == "default" and value != defaults.get(name):
+        if source != "make" and value != defaults.get(name):
             yield (
                 f"make has {name}={value}, rocm-bake.hcl {defaults.get(name)}; run: rm -r .build, and take {name} "
                 "out of the Makefile if it is there"

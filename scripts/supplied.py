@@ -18,7 +18,7 @@ from infra import vcs
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 # What make's $(origin) says of a variable, and what a person calls it. The fragment overrides what is set but empty.
-_SOURCES = {"override": "default", "environment": "environment", "command": "make's command line"}
+_SOURCES = {"override": "default", "environment": "environment", "command": "make's command line", "file": "Makefile"}
 MAKE = "make"
 
 
