@@ -39,7 +39,7 @@ class Target:
 
     @property
     def is_abstract(self) -> bool:
-        """Whether it exists only to be inherited from: by the file's rule such names begin with an underscore."""
+        """Whether the target exists only to be inherited from, its name beginning with an underscore."""
         return self.name.startswith("_")
 
 
