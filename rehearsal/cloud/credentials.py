@@ -108,6 +108,11 @@ class Keyring:
     def find(self, access_key_id: str) -> Credential | None:
         return self._credentials.get(access_key_id)
 
+    def has_user(self, arn: str) -> bool:
+        """Whether a user's key has been issued under this ARN."""
+        with self._lock:
+            return any(item.principal.arn == arn and item.token is None for item in self._credentials.values())
+
     def find_registry_token(self, password: str) -> tuple[Credential, datetime] | None:
         return self._registry_tokens.get(password)
 
