@@ -25,9 +25,11 @@ check: $(VENV)/.complete ## lint, types, generated files up to date
 	$(VENV)/bin/shellcheck $(SHELL_SCRIPTS)
 	$(VENV)/bin/shfmt --diff $(SHELL_SCRIPTS)
 	$(PYTHON) -m infra.iam_page --check
+	$(PYTHON) -m rehearsal.rules_page --check
 
 docs: $(VENV)/.complete ## write the generated pages again
 	$(PYTHON) -m infra.iam_page
+	$(PYTHON) -m rehearsal.rules_page
 
 lock: $(VENV)/.complete ## pin the versions of pyproject.toml's dependencies in requirements.txt again
 	$(VENV)/bin/uv pip compile --quiet pyproject.toml --group rehearsal --group check \

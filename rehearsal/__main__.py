@@ -7,12 +7,14 @@ down, and nothing may be left. The exit code is the build's.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import shlex
 import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,8 +58,7 @@ def rehearse(directory: Path, *, keep: bool) -> int:
         StepFailed: at the first step that fails.
     """
     setup = prepare()
-    remove_tree(directory)
-    with Region(directory / "region", setup.rootfs) as region:
+    with _alone(directory), Region(directory / "region", setup.rootfs) as region:
         workspace = Workspace(directory, setup.engine, region.environment())
         before = inventory.take(region.cloud)
         foundation = workspace.stack("foundation", _FOUNDATION)
@@ -68,7 +69,7 @@ def rehearse(directory: Path, *, keep: bool) -> int:
             _show_stacks([foundation, box])
             builds: list[Build] = []
         else:
-            builds = _build_twice(region, box)
+            builds = _build_twice(region, box, keep=keep)
             _show_stacks([foundation, box])
             _show_builds(builds)
         exit_code = next((build.status["exitCode"] or 0 for build in builds if build.status["exitCode"]), 0)
@@ -87,10 +88,34 @@ def rehearse(directory: Path, *, keep: bool) -> int:
     return exit_code
 
 
-def _build_twice(region: Region, box: Stack) -> list[Build]:
-    """A cold build, then one on a fresh box; stops after one that failed."""
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Hold the folder, emptied, against a second rehearsal, which would pull the plug on this one's boxes.
+
+    Raises:
+        StepFailed: when another process holds it.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with directory.with_name(f"{directory.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StepFailed(
+                "start",
+                f"another rehearsal is using {directory}",
+                next_action="wait for it or end it with Ctrl-C; `--directory` names another folder",
+            ) from error
+        remove_tree(directory)
+        yield
+
+
+def _build_twice(region: Region, box: Stack, *, keep: bool) -> list[Build]:
+    """A cold build, then one on a fresh box, which stays up if `keep`; stops after one that failed."""
     builds: list[Build] = []
     for number in (1, 2):
+        stays = keep and number == 2
+        if stays:
+            box.configure({**_BOX, "keepBox": True})
         box.up()
         outputs = BuildOutputs.of(box.outputs())
         started = time.monotonic()
@@ -111,7 +136,8 @@ def _build_twice(region: Region, box: Stack) -> list[Build]:
                 "everything stays up for a look",
             ).show()
             break
-        wait_for_power_off(region, outputs)
+        if not stays:
+            wait_for_power_off(region, outputs)
     return builds
 
 
@@ -184,6 +210,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--keep", action="store_true", help="leave everything up until Ctrl-C")
     parser.add_argument("--directory", type=Path, default=PROJECT_DIRECTORY / ".rehearsal")
     options = parser.parse_args(arguments)
+    # As Ctrl-C does: the way out takes boxes and network down.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         return rehearse(options.directory.resolve(), keep=options.keep)
     except StepFailed as failure:

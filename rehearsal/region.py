@@ -61,7 +61,7 @@ class Region:
             if self._edge is not None:
                 fronts.append(self._edge.listen(AWS_ADDRESS, 443))
                 metadata = self._edge.listen(METADATA_ADDRESS, 80)
-            self.cloud.start(fronts, metadata)
+            self.cloud.start(fronts, metadata, with_registry=self._edge is not None)
             self._ec2 = self.cloud.client("ec2")
             self._cleanup.callback(self._stop_machines)
             if self._edge is not None:

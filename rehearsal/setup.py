@@ -33,7 +33,7 @@ def prepare() -> Setup:
     if reason is None:
         require_packages()
         # It is started by its name, like every program of the operating system.
-        os.environ["PATH"] = f"{os.environ['PATH']}{os.pathsep}{images.registry().parent}"
+        os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), str(images.registry().parent)])
     authority = Authority(images.authority_directory()).make()
     return Setup(
         engine=engine.pulumi_directory(),

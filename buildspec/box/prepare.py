@@ -22,7 +22,7 @@ TOKEN_BYTES = 32
 def write_secrets(token_file: Path, secret_file: Path) -> None:
     """Write a new token, and the secret that tells sccache where to ask with it; both with mode 0600.
 
-    The secret is sourced by a shell: both values consist of characters that need no quoting.
+    The secret is a file in env format: both values consist of characters that need no quoting.
     """
     token = secrets.token_hex(TOKEN_BYTES)
     _write_private(token_file, token + "\n")

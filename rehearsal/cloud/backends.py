@@ -242,7 +242,8 @@ def _delete_interfaces_with_instances() -> None:
     def terminate_with_interfaces(instance_ids: list[str]) -> Any:
         for instance in backend.get_multi_instances_by_id(instance_ids):
             for interface in instance.nics.values():
-                interface.delete_on_termination = True
+                # They are gone with the first termination; moto would look for them at a second one.
+                interface.delete_on_termination = instance.state != "terminated"
         return terminate(instance_ids)
 
     backend.terminate_instances = terminate_with_interfaces  # type: ignore[method-assign]  # replacing it is the point

@@ -94,8 +94,16 @@ class Cloud:
         """
         return self._rules.without(rule)
 
-    def start(self, front_sockets: Sequence[socket.socket], imds_socket: socket.socket | None = None) -> None:
+    def start(
+        self,
+        front_sockets: Sequence[socket.socket],
+        imds_socket: socket.socket | None = None,
+        *,
+        with_registry: bool = True,
+    ) -> None:
         """Serve AWS over HTTPS on `front_sockets`, and the metadata service on `imds_socket`.
+
+        Without the registry, whose program not every machine has, nothing can be pushed.
 
         All sockets are bound and listening, in whatever network namespace, and belong to the cloud from now
         on. One of the front's is on 127.0.0.1: the operator's.
@@ -111,7 +119,8 @@ class Cloud:
         # The first EC2 request would wait three seconds for this; the operator's tools take about as long to
         # start.
         threading.Thread(target=import_module, args=("moto.ec2.models",), daemon=True).start()
-        self._registry.start()
+        if with_registry:
+            self._registry.start()
         context = self._authority.server_context()
         self._servers = [HttpServer(item, self._front, self._journal.error, context) for item in front_sockets]
         if imds_socket is not None:

@@ -28,7 +28,7 @@ SERVER_NAMES = (
     f"*.s3.{REGION}.amazonaws.com",
     "localhost",
 )
-LIFETIME = timedelta(days=365)
+LIFETIME = timedelta(days=3650)
 # Clocks of the host and of a box that has just booted may differ a little.
 CLOCK_SKEW = timedelta(hours=1)
 

