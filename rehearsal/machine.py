@@ -11,8 +11,9 @@ from pathlib import Path
 
 from rehearsal.console import last_lines
 from rehearsal.network import Edge
+from rehearsal.reachability import Reach
 from rehearsal.tools.store import remove_tree
-from rehearsal.tools.system import which
+from rehearsal.tools.system import ending_with_this_thread, which
 
 # cloud-init takes an instance for AWS, and so uses IMDSv2, when its hypervisor's UUID starts with ec2
 # (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/identify_ec2_instances.html).
@@ -52,22 +53,32 @@ class Machine:
         return self.directory / "overlay" / "upper"
 
     def boot(self) -> None:
-        """Start the box; returns at once."""
+        """Start the box; returns at once. It ends with the thread that calls this."""
         hypervisor = self.directory / "hypervisor"
         hypervisor.mkdir(parents=True)
         (hypervisor / "uuid").write_text(_HYPERVISOR_UUID)
-        self._namespace = self._edge.add_box(self.instance_id[-8:], self.address, self._mac)
+        self._namespace = self._edge.add_box(self._box, self.address, self._mac)
         with self.console_log.open("wb") as log:
             self._process = subprocess.Popen(
-                [
-                    *(which("unshare") or "unshare", "--mount", "--propagation", "private"),
-                    *(_BOOT, self._rootfs, self.directory / "overlay", self._namespace, hypervisor),
-                ],
+                ending_with_this_thread(
+                    [
+                        *(which("unshare") or "unshare", "--mount", "--propagation", "private"),
+                        *(_BOOT, self._rootfs, self.directory / "overlay", self._namespace, hypervisor),
+                    ]
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def allow(self, reach: Reach) -> None:
+        """Let it reach this from now on; until the first time, it is DNS and the metadata service."""
+        self._edge.allow(self._box, reach)
+
+    @property
+    def _box(self) -> str:
+        return self.instance_id[-8:]
 
     @property
     def plugged(self) -> bool:

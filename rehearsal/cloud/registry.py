@@ -32,6 +32,7 @@ from rehearsal.cloud.iam import Action, denied_message
 from rehearsal.cloud.requests import ApiRequest
 from rehearsal.cloud.serving import answer
 from rehearsal.cloud.world import World
+from rehearsal.tools.system import ending_with_this_thread
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse
@@ -124,7 +125,10 @@ class Registry:
         path.chmod(0o600)
         with (self._directory / "registry.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [BINARY, "serve", str(path)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                ending_with_this_thread([BINARY, "serve", str(path)]),
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
             )
         self._wait()
 
