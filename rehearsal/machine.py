@@ -63,6 +63,8 @@ class Machine:
                 ending_with_this_thread(
                     [
                         *(which("unshare") or "unshare", "--mount", "--propagation", "private"),
+                        # systemd-nspawn that is killed leaves its box running; a process namespace does not.
+                        *("--pid", "--fork", "--kill-child", "--mount-proc"),
                         *(_BOOT, self._rootfs, self.directory / "overlay", self._namespace, hypervisor),
                     ]
                 ),
@@ -94,11 +96,15 @@ class Machine:
         """The process id, on this machine, of the box's systemd; None before it runs and after."""
         if self._process is None:
             return None
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
-        if not children.exists():
-            return None
-        pids = children.read_text().split()
-        return int(pids[0]) if pids else None
+        # unshare, the first process of its namespace (boot-box.sh), systemd-nspawn, the box's systemd.
+        pid = self._process.pid
+        for _ in range(3):
+            children = Path(f"/proc/{pid}/task/{pid}/children")
+            pids = children.read_text().split() if children.exists() else []
+            if not pids:
+                return None
+            pid = int(pids[0])
+        return pid
 
     def enter_command(self) -> list[str]:
         """The command that runs what is appended to it inside the box, for a person or a test.

@@ -110,7 +110,7 @@ with Region(Path(sys.argv[1]), Path(sys.argv[2])) as region:
 
 
 def test_a_box_does_not_outlive_a_starter_that_is_killed(rootfs: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _STARTER, tmp_path, rootfs]
+    command = [sys.executable, "-c", _STARTER, str(tmp_path), str(rootfs)]
     starter = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert starter.stdout is not None
     leader = int(starter.stdout.readline())
