@@ -6,7 +6,7 @@ SHELL := /bin/bash
 CACHE := $(or $(XDG_CACHE_HOME),$(shell cd ~ && pwd)/.cache)/rocm-build-box
 VENV := $(CACHE)/python-$(shell sha256sum <requirements.txt | cut -c1-12)
 PYTHON := $(VENV)/bin/python
-SHELL_SCRIPTS = $(shell git ls-files -- '*.sh' .ci/run rehearsal/tools/rootfs/usr/local/sbin)
+SHELL_SCRIPTS = $(shell git ls-files -- '*.sh' .ci/run buildspec/box/bin rehearsal/tools/rootfs/usr/local/sbin)
 
 .PHONY: help rehearse test check docs lock
 help: ## show this

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from rehearsal.cloud import REGION
-from rehearsal.console import StepFailed, last_lines
+from rehearsal.console import StepError, last_lines
 from rehearsal.reachability import NOTHING, Egress, Reach
 from rehearsal.tools.system import ending_with_this_thread, which
 
@@ -80,12 +80,12 @@ def command(*arguments: str, stdin: str | None = None) -> str:
     """Run a short program and give its output.
 
     Raises:
-        StepFailed: with what the program said, when it exits with another code than 0.
+        StepError: with what the program said, when it exits with another code than 0.
     """
     program = which(arguments[0]) or arguments[0]
     done = subprocess.run([program, *arguments[1:]], input=stdin, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise StepFailed(" ".join(arguments), f"exited {done.returncode}: {done.stderr.strip()}")
+        raise StepError(" ".join(arguments), f"exited {done.returncode}: {done.stderr.strip()}")
     return done.stdout
 
 
@@ -97,7 +97,7 @@ def socket_in(namespace: str, address: str, port: int) -> socket.socket:
     def listen() -> None:
         # A thread changes namespace for itself alone, and this one ends here: nothing else is moved.
         try:
-            with open(f"/run/netns/{namespace}") as handle:
+            with Path("/run/netns", namespace).open() as handle:
                 libc = ctypes.CDLL(None, use_errno=True)
                 if libc.setns(handle.fileno(), _CLONE_NEWNET) != 0:
                     raise OSError(ctypes.get_errno(), f"setns {namespace}")
@@ -219,7 +219,7 @@ class Edge:
         while ready not in log.read_text(errors="replace"):
             if process.poll() is not None or time.monotonic() > deadline:
                 self.close()
-                raise StepFailed(name, f"did not start within {_START_SECONDS:.0f} s", last_lines=last_lines(log))
+                raise StepError(name, f"did not start within {_START_SECONDS:.0f} s", last_lines=last_lines(log))
             time.sleep(0.05)
 
     def _start_slirp(self) -> None:

@@ -87,9 +87,11 @@ class Backends:
         return next((role for role in self._iam().get_roles() if role.arn == arn), None)
 
     def roles(self) -> list[Any]:
+        """Every IAM role."""
         return list(self._iam().get_roles())
 
     def user(self, arn: str) -> Any | None:
+        """The IAM user with this ARN, or None."""
         return next((user for user in self._iam().users.values() if user.arn == arn), None)
 
     def instance_profile(self, wanted: str, *, by: str = "arn") -> Any | None:
@@ -97,6 +99,7 @@ class Backends:
         return next((profile for profile in self.instance_profiles() if getattr(profile, by) == wanted), None)
 
     def instance_profiles(self) -> list[Any]:
+        """Every instance profile."""
         return list(self._iam().get_instance_profiles())
 
     def inline_policies(self, role_name: str) -> dict[str, str]:
@@ -104,6 +107,7 @@ class Backends:
         return next((role.policies for role in self._iam().get_roles() if role.name == role_name), {})
 
     def role_policies(self, role: Any) -> RolePolicies:
+        """The policies of a role as they are now."""
         attached = (_default_document(policy) for policy in role.managed_policies.values())
         boundary = role.permissions_boundary_arn
         return RolePolicies(
@@ -113,31 +117,37 @@ class Backends:
         )
 
     def bucket(self, name: str) -> Any | None:
+        """The bucket of this name, or None."""
         self.application("s3")
         from moto.s3.models import s3_backends
 
         return s3_backends[ACCOUNT]["aws"].buckets.get(name)
 
     def repository(self, name: str) -> Any | None:
+        """The ECR repository of this name, or None."""
         return self.ecr().repositories.get(name)
 
     def ecr(self) -> Any:
+        """moto's ECR of the one account and region."""
         self.application("ecr")
         from moto.ecr.models import ecr_backends
 
         return ecr_backends[ACCOUNT][REGION]
 
     def ec2(self) -> Any:
+        """moto's EC2 of the one account and region."""
         self.application("ec2")
         from moto.ec2.models import ec2_backends
 
         return ec2_backends[ACCOUNT][REGION]
 
     def instances(self) -> list[Any]:
+        """Every instance, those that are terminated too."""
         reservations = list(self.ec2().reservations.values())
         return [instance for reservation in reservations for instance in reservation.instances]
 
     def image(self, image_id: str) -> Any | None:
+        """The AMI with this id, or None."""
         return self.ec2().amis.get(image_id)
 
     def zone_of(self, subnet_id: str) -> str | None:
@@ -218,7 +228,7 @@ def _let_the_front_decide() -> None:
     from moto.iam.access_control import PermissionResult
     from moto.s3.models import FakeBucket
 
-    def permitted(self: FakeBucket, action: str, resource: str) -> PermissionResult:
+    def permitted(self: FakeBucket, action: str, resource: str) -> PermissionResult:  # noqa: ARG001  # as moto has it
         return PermissionResult.PERMITTED
 
     FakeBucket.get_permission = permitted  # type: ignore[method-assign]  # replacing it is the point

@@ -141,6 +141,7 @@ class ApiRequest:
         return f"/{self.bucket}/{self.key}" if self.bucket else self.path
 
     def header(self, name: str) -> str | None:
+        """The value of a header, whatever the case of its name, or None."""
         return self.environ.get(f"HTTP_{name.upper().replace('-', '_')}")
 
     def _s3_actions(self) -> Iterator[Action]:

@@ -170,6 +170,7 @@ class Cloud:
         box.
 
         Args:
+            instance_id: whose.
             state: `stopped`, `terminated` or `running`.
 
         Raises:

@@ -21,8 +21,11 @@ DEFAULT_SESSION = 3600
 _KNOWN_PARAMETERS = frozenset({"Action", "Version", "RoleArn", "RoleSessionName", "DurationSeconds", "Policy"})
 
 
-def get_caller_identity(world: World, request: ApiRequest, credential: Credential) -> bytes:
-    """https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html"""
+def get_caller_identity(_world: World, _request: ApiRequest, credential: Credential) -> bytes:
+    """Say who holds a credential; needs no permission.
+
+    Source: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
+    """
     principal = credential.principal
     return _answer("GetCallerIdentity", {"Arn": principal.arn, "UserId": principal.user_id, "Account": ACCOUNT})
 

@@ -89,7 +89,7 @@ class Ruleset:
 
         Raises:
             ApiError: as AWS answers.
-            UnsupportedPolicy: a policy uses something that the evaluator does not know.
+            UnsupportedPolicyError: a policy uses something that the evaluator does not know.
         """
         for rule in RULES:
             if rule.name not in self._off:

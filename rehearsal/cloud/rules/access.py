@@ -1,8 +1,5 @@
 """Who may ask what, and with which credentials."""
 
-# A rule is given the world and the request, whether it needs both or one.
-# ruff: noqa: ARG001
-
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
@@ -20,7 +17,7 @@ _LONGER_SKEW = timedelta(minutes=15)
 _TIME_FORMAT = "%Y%m%dT%H%M%SZ"
 
 
-def key_is_known(world: World, request: ApiRequest) -> None:
+def key_is_known(_world: World, request: ApiRequest) -> None:
     """The access key has been issued, and a session's token comes with it and belongs to it.
 
     The signature itself is not verified: a client that has the key id and the token has the secret as well,
@@ -44,7 +41,7 @@ def key_is_known(world: World, request: ApiRequest) -> None:
         raise errors.invalid_token(request.service)
 
 
-def clock_is_right(world: World, request: ApiRequest) -> None:
+def clock_is_right(_world: World, request: ApiRequest) -> None:
     """A request was signed within the last (or the next) five minutes, fifteen for S3 and EC2.
 
     Only the headers of a request are looked at: an address signed beforehand says itself how long it holds.
@@ -67,7 +64,7 @@ def clock_is_right(world: World, request: ApiRequest) -> None:
         raise errors.wrong_clock(request.service, then, now, longest)
 
 
-def session_is_alive(world: World, request: ApiRequest) -> None:
+def session_is_alive(_world: World, request: ApiRequest) -> None:
     """The session has not ended.
 
     Source: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and as for `errors.expired_token`.

@@ -1,8 +1,5 @@
 """What EC2 launches."""
 
-# A rule is given the world and the request, whether it needs both or one.
-# ruff: noqa: ARG001
-
 from __future__ import annotations
 
 import base64
@@ -23,7 +20,7 @@ _STANDARD = frozenset("acdhimrtz")
 _NOT_STANDARD = frozenset({"hpc", "inf", "mac"})
 
 
-def user_data_fits(world: World, request: ApiRequest) -> None:
+def user_data_fits(_world: World, request: ApiRequest) -> None:
     """User data has at most 16,384 bytes before it is encoded.
 
     Sources: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html; for the answer
@@ -33,7 +30,7 @@ def user_data_fits(world: World, request: ApiRequest) -> None:
         raise _invalid(f"User data is limited to {LONGEST_USER_DATA} bytes")
 
 
-def instance_type_exists(world: World, request: ApiRequest) -> None:
+def instance_type_exists(_world: World, request: ApiRequest) -> None:
     """EC2 has the instance type: it is in the list that botocore carries.
 
     Sources: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RunInstances.html; for the answer
@@ -147,14 +144,14 @@ def zone_has_capacity(world: World, request: ApiRequest) -> None:
     zone = _zone(world, request) if _is_launch(request) else None
     if zone is None or (zone, _type(request)) not in world.settings.full:
         return
+    wanted = _type(request)
     others = [other for other in world.backends.zones_with(_type(request)) if other != zone]
     raise ApiError(
         500,
         "InsufficientInstanceCapacity",
-        f"We currently do not have sufficient {_type(request)} capacity in the Availability Zone you requested "
-        f"({zone}). Our system will be working on provisioning additional capacity. You can currently get {_type(request)} "
-        "capacity by not specifying an Availability Zone in your request or choosing "
-        f"{', '.join(others)}.",
+        f"We currently do not have sufficient {wanted} capacity in the Availability Zone you requested ({zone}). "
+        f"Our system will be working on provisioning additional capacity. You can currently get {wanted} capacity by "
+        f"not specifying an Availability Zone in your request or choosing {', '.join(others)}.",
     )
 
 

@@ -1,8 +1,5 @@
 """What a role may look like."""
 
-# A rule is given the world and the request, whether it needs both or one.
-# ruff: noqa: ARG001
-
 from __future__ import annotations
 
 from rehearsal.cloud import errors
@@ -18,7 +15,7 @@ LONGEST_TRUST_POLICY = 2048
 LONGEST_INLINE_POLICIES = 10240
 
 
-def role_name_fits(world: World, request: ApiRequest) -> None:
+def role_name_fits(_world: World, request: ApiRequest) -> None:
     """A role's name has at most 64 characters.
 
     Source: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html
@@ -27,7 +24,7 @@ def role_name_fits(world: World, request: ApiRequest) -> None:
         errors.require_length(request.parameters.get("RoleName", ""), "roleName", LONGEST_ROLE_NAME)
 
 
-def longest_session_is_in_range(world: World, request: ApiRequest) -> None:
+def longest_session_is_in_range(_world: World, request: ApiRequest) -> None:
     """A role's MaxSessionDuration is 3,600 to 43,200 seconds.
 
     Source: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html
@@ -37,7 +34,7 @@ def longest_session_is_in_range(world: World, request: ApiRequest) -> None:
         errors.require_range(seconds, "maxSessionDuration", SHORTEST_MAXIMUM, LONGEST_MAXIMUM)
 
 
-def trust_policy_fits(world: World, request: ApiRequest) -> None:
+def trust_policy_fits(_world: World, request: ApiRequest) -> None:
     """A role's trust policy has at most 2,048 characters, white space not counted.
 
     Sources: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html; for the answer

@@ -1,8 +1,5 @@
 """What a bucket may look like."""
 
-# A rule is given the world and the request, whether it needs both or one.
-# ruff: noqa: ARG001
-
 from __future__ import annotations
 
 import ipaddress
@@ -26,7 +23,7 @@ _RESERVED_PREFIXES = ("xn--", "sthree-", "amzn-s3-demo-")
 _RESERVED_SUFFIXES = ("-s3alias", "--ol-s3", ".mrap", "--x-s3")
 
 
-def bucket_name_is_valid(world: World, request: ApiRequest) -> None:
+def bucket_name_is_valid(_world: World, request: ApiRequest) -> None:
     """A bucket's name is 3 to 63 of a-z, 0-9, dot and hyphen, no address, and has no reserved prefix or suffix.
 
     Sources: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html; for the answer
@@ -45,7 +42,7 @@ def bucket_name_is_valid(world: World, request: ApiRequest) -> None:
         raise ApiError(400, "InvalidBucketName", "The specified bucket is not valid.", {"BucketName": name})
 
 
-def lifecycle_is_valid(world: World, request: ApiRequest) -> None:
+def lifecycle_is_valid(_world: World, request: ApiRequest) -> None:
     """A lifecycle configuration has at most 1,000 rules, with ids of their own (at most 255 characters) and whole days.
 
     Sources: https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketLifecycleConfiguration.html,
@@ -74,7 +71,7 @@ def lifecycle_is_valid(world: World, request: ApiRequest) -> None:
             raise _argument("'Days' for Expiration action must be a positive integer")
 
 
-def bucket_policy_fits(world: World, request: ApiRequest) -> None:
+def bucket_policy_fits(_world: World, request: ApiRequest) -> None:
     """A bucket policy has at most 20 KB.
 
     AWS normalizes a policy before it measures it; how is not documented, so the text as it came is measured.

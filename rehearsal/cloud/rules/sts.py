@@ -1,8 +1,5 @@
 """Who becomes whom, and for how long."""
 
-# A rule is given the world and the request, whether it needs both or one.
-# ruff: noqa: ARG001
-
 from __future__ import annotations
 
 import json
@@ -22,7 +19,7 @@ LONGEST_SESSION_POLICY = 2048
 _SESSION_NAME = re.compile(r"[\w+=,.@-]{2,64}", re.ASCII)
 
 
-def session_request_is_valid(world: World, request: ApiRequest) -> None:
+def session_request_is_valid(_world: World, request: ApiRequest) -> None:
     """AssumeRole's arguments are in range: 900 to 43,200 seconds, a session policy of at most 2,048 characters.
 
     AWS also packs the session policy into a binary form with a limit of its own, whose size it does not document;
@@ -72,7 +69,7 @@ def role_is_trusted(world: World, request: ApiRequest) -> None:
         raise errors.access_denied("sts", denied_message(credential.principal.arn, action, decision))
 
 
-def chained_session_is_short(world: World, request: ApiRequest) -> None:
+def chained_session_is_short(_world: World, request: ApiRequest) -> None:
     """A session that assumes a role (role chaining) gets at most 3,600 seconds; asking for more fails.
 
     Sources: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles.html#iam-term-role-chaining; for the answer
