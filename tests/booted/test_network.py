@@ -38,7 +38,9 @@ class Place:
         self.vpc = ec2.create_vpc(CidrBlock="10.64.0.0/16")["Vpc"]["VpcId"]
         self.gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
         ec2.attach_internet_gateway(InternetGatewayId=self.gateway, VpcId=self.vpc)
-        self.subnet = ec2.create_subnet(VpcId=self.vpc, CidrBlock="10.64.16.0/20")["Subnet"]["SubnetId"]
+        self.subnet = ec2.create_subnet(VpcId=self.vpc, CidrBlock="10.64.16.0/20", AvailabilityZone="us-east-1a")[
+            "Subnet"
+        ]["SubnetId"]
         ec2.modify_subnet_attribute(SubnetId=self.subnet, MapPublicIpOnLaunch={"Value": True})
         self.table = ec2.create_route_table(VpcId=self.vpc)["RouteTable"]["RouteTableId"]
         ec2.associate_route_table(RouteTableId=self.table, SubnetId=self.subnet)

@@ -141,9 +141,10 @@ def test_registry(cloud: Cloud) -> None:
     def ask(path: str) -> tuple[int, Any]:
         context = ssl.create_default_context(cafile=str(cloud.ca_certificate))
         connection = http.client.HTTPSConnection(cloud.endpoint.removeprefix("https://"), context=context)
-        connection.request("GET", path, headers={"Host": REGISTRY_HOST, "Authorization": f"Basic {token}"})
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read() or b"{}")
+        with contextlib.closing(connection):
+            connection.request("GET", path, headers={"Host": REGISTRY_HOST, "Authorization": f"Basic {token}"})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read() or b"{}")
 
     with cloud.faults.fail("registry", path="*/manifests/broken"):
         assert ask("/v2/images/manifests/broken") == (

@@ -11,6 +11,7 @@ from rehearsal import reachability
 from rehearsal.cloud.backends import DEBIAN_IMAGE_ID
 from rehearsal.cloud.server import Cloud
 from rehearsal.reachability import Egress, Reach
+from tests.rehearsal.conftest import ZONE
 
 HTTPS = Egress("tcp", (443, 443), "0.0.0.0/0")
 
@@ -26,7 +27,9 @@ class Place:
         self.ec2.attach_internet_gateway(InternetGatewayId=self.gateway, VpcId=self.vpc)
         self.table = self.ec2.create_route_table(VpcId=self.vpc)["RouteTable"]["RouteTableId"]
         self.ec2.create_route(RouteTableId=self.table, DestinationCidrBlock="0.0.0.0/0", GatewayId=self.gateway)
-        self.subnet = self.ec2.create_subnet(VpcId=self.vpc, CidrBlock=f"{block}.0.0/20")["Subnet"]["SubnetId"]
+        self.subnet = self.ec2.create_subnet(VpcId=self.vpc, CidrBlock=f"{block}.0.0/20", AvailabilityZone=ZONE)[
+            "Subnet"
+        ]["SubnetId"]
         self.association = self.ec2.associate_route_table(RouteTableId=self.table, SubnetId=self.subnet)[
             "AssociationId"
         ]
