@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 
 _VERTEX = re.compile(r"^#(?P<id>\d+) (?P<text>.*)$")
 _OUTPUT = re.compile(r"^\d+\.\d+ (?P<line>.*)$")
-_FAILED_VERTEX = re.compile(r"^ > (?P<name>.+?):?$")
-_FAILED_TARGET = re.compile(r"^(?:ERROR: )?target (?P<target>[^:\s]+): failed to solve: (?P<reason>.*)$")
+# A layer cache that is not there yet is listed among the failed vertices, and has failed nothing.
+_FAILED_VERTEX = re.compile(r"^ > (?!(?:\[[^]]*\] )?importing cache manifest from )(?P<name>.+?):?$")
+# buildx names no target when it built only one.
+_FAILED_SOLVE = re.compile(r"^(?:ERROR: )?(?:target (?P<target>[^:\s]+): )?failed to solve: (?P<reason>.*)$")
 
 
 @dataclass
@@ -56,13 +58,13 @@ def vertices(log: Iterable[str], keep: str) -> list[Vertex]:
 
 def failed_step(log: Iterable[str]) -> str | None:
     """Target, step and reason of a failed bake, as far as BuildKit named them; None for other output."""
-    step = target = reason = None
+    step = failed = None
     for line in log:
         if vertex := _FAILED_VERTEX.match(line):
             step = vertex["name"]
-        if failed := _FAILED_TARGET.match(line):
-            target, reason = failed["target"], failed["reason"]
-    if target is None:
+        failed = _FAILED_SOLVE.match(line) or failed
+    if failed is None:
         return None
-    named = [f"target {target}", *([] if step is None else [f"step {step}"]), str(reason)]
-    return ": ".join(named)
+    target = failed["target"]
+    named = [*([] if target is None else [f"target {target}"]), *([] if step is None else [f"step {step}"])]
+    return ": ".join([*named, failed["reason"]])

@@ -168,7 +168,10 @@ class Runner:
         return 0
 
     def _run_command(self, command: str) -> int:
-        if self._shell is None or self._shell.ended:
+        if self._shell is not None and self._shell.ended:
+            self._shell.close()
+            self._shell = None
+        if self._shell is None:
             self._shell = Shell(self._environment, self._show)
         succeeding = "1" if self.failure is None else "0"
         self._shell.run(f"export CODEBUILD_BUILD_SUCCEEDING={succeeding}")
