@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rehearsal.cloud.backends import DEBIAN_IMAGE_ID
+from rehearsal.network import remove_namespaces
 from rehearsal.region import Region
 
 _S3, _STS, _OUTSIDE = "s3.us-east-1.amazonaws.com", "sts.us-east-1.amazonaws.com", "deb.debian.org"
@@ -102,6 +103,7 @@ def test_a_box_reaches_what_ec2_s_state_lets_it(place: Place) -> None:
 _STARTER = """
 import sys, time
 from pathlib import Path
+from rehearsal.network import remove_namespaces
 from rehearsal.region import Region
 from tests.booted.test_network import Place
 with Region(Path(sys.argv[1]), Path(sys.argv[2])) as region:
@@ -124,3 +126,5 @@ def test_a_box_does_not_outlive_a_starter_that_is_killed(rootfs: Path, tmp_path:
     while Path(f"/proc/{leader}").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    # The next region in the directory would clear its namespaces away; there is none.
+    remove_namespaces(f"rbb-{Region(tmp_path, rootfs)._name}")
