@@ -223,7 +223,11 @@ def test_projects_own_specification() -> None:
             '--driver-opt "image=$BUILDKIT_IMAGE" --driver-opt env.BUILDKIT_STEP_LOG_MAX_SIZE=-1 '
             "--driver-opt env.BUILDKIT_STEP_LOG_MAX_SPEED=-1",
         ),
-        "pre_build": ("python3 -m buildspec.box.canary", "python3 -m buildspec.box.cache_probe"),
+        "pre_build": (
+            "python3 -m buildspec.box.canary",
+            "python3 -m buildspec.box.cache_probe",
+            "python3 -m buildspec.box.registry_probe",
+        ),
         "build": ("python3 -m buildspec.box.bake",),
         "post_build": ("python3 -m buildspec.box.verify",),
     }
