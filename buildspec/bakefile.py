@@ -1,8 +1,9 @@
 """What rocm-bake.hcl declares, read without docker.
 
-``docker buildx bake --list`` is the judge of what the file means; this reader exists for the places that have no buildx (settings,
-documentation, the Makefile) and is held against it by a test. It therefore takes only what the file's own rules allow, string
-defaults and a description for every variable, and refuses the rest instead of guessing what Bake would make of it.
+``docker buildx bake --list`` is the judge of what the file means; this reader exists for the places that have no
+buildx (settings, documentation, the Makefile) and is held against it by a test. It therefore takes only what the file's
+own rules allow: for every variable a description, and as its default a literal string or its own entry in the file's
+``known.default``. It refuses the rest instead of guessing what Bake would make of it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from lark.exceptions import UnexpectedInput
 
 
 class BakeFileError(ValueError):
-    """The bake file cannot be read. One line: the file, the line or the block's name, what is wrong, what is expected."""
+    """The bake file cannot be read: one line with file, line or block, what is wrong and what is expected."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A bake variable. ``default`` is its value when the environment has none; a variable of the same name there replaces it."""
+    """A bake variable. ``default`` is its value when the environment has none or an empty one."""
 
     name: str
     default: str
@@ -38,7 +39,7 @@ class Target:
 
     @property
     def is_abstract(self) -> bool:
-        """Whether the target exists only to be inherited from, by the file's rule that such names begin with an underscore."""
+        """Whether the target exists only to be inherited from, its name beginning with an underscore."""
         return self.name.startswith("_")
 
 
@@ -56,7 +57,8 @@ def load(path: Path) -> BakeFile:
 
     Takes some two seconds the first time, for python-hcl2's grammar.
 
-    :raises BakeFileError: wrong syntax, a name declared twice, or a variable without a literal string default and description
+    :raises BakeFileError: wrong syntax, a name declared twice, a variable without a description or with a default that
+        is neither a literal string nor its own in ``known.default``, or an entry there that no variable takes
     :raises OSError: the file cannot be read
     """
     try:
@@ -68,14 +70,22 @@ def load(path: Path) -> BakeFile:
     except UnexpectedInput as error:
         raise BakeFileError(f"{path}:{error.line}: not valid HCL: unexpected input at column {error.column}") from error
 
+    defaults = document.get("known", {}).get("default", {})
     variables = {
         name: Variable(
             name,
-            default=_string(body, "default", where),
+            default=_default(name, body, defaults, where),
             description=_string(body, "description", where),
         )
         for name, body, where in _blocks(document, "variable", path)
     }
+    # Bake would set the variable's default aside when it is empty, and take this one when it is set but empty.
+    for name in defaults:
+        if name not in variables or variables[name].default != _string(defaults, name, f"{path}: known.default"):
+            raise BakeFileError(
+                f"{path}: known.default has {name}, which no variable {name} has as its default; "
+                f"write that as known.default.{name}"
+            )
     targets = {
         name: Target(name, inherits=_strings(body, "inherits", where))
         for name, body, where in _blocks(document, "target", path)
@@ -98,6 +108,12 @@ def _blocks(document: dict[str, Any], kind: str, path: Path) -> list[tuple[str, 
         seen.add(name)
         blocks.append((name, body, where))
     return blocks
+
+
+def _default(name: str, body: dict[str, Any], defaults: dict[str, Any], where: str) -> str:
+    if body.get("default") == f"${{known.default.{name}}}":
+        return _string(defaults, name, f"{where}: known.default")
+    return _string(body, "default", where)
 
 
 def _string(body: dict[str, Any], attribute: str, where: str) -> str:

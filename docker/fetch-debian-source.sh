@@ -6,21 +6,21 @@
 set -euo pipefail
 
 if (($# != 4)); then
-    echo "fetch-debian-source: $# arguments; usage: fetch-debian-source PACKAGE VERSION FOLDER PIN" >&2
-    exit 2
+	echo "fetch-debian-source: $# arguments; usage: fetch-debian-source PACKAGE VERSION FOLDER PIN" >&2
+	exit 2
 fi
 package=$1 version=$2 folder=$3 pin=$4
 
 # Images list their sources either as one-line entries or as paragraphs (deb822).
 find /etc/apt -name '*.list' -exec sed --in-place 's/^deb \(.*\)$/&\ndeb-src \1/' {} + \
-    -o -name '*.sources' -exec sed --in-place 's/^Types: deb$/Types: deb deb-src/' {} +
+	-o -name '*.sources' -exec sed --in-place 's/^Types: deb$/Types: deb deb-src/' {} +
 apt-get update
 
 offered=$(apt-cache showsrc --only-source "$package" | sed -n 's/^Version: //p' | sort --unique --version-sort)
 if ! grep --quiet --line-regexp --fixed-strings -- "$version" <<<"$offered"; then
-    echo "fetch-debian-source: Debian's mirror no longer has version $version of the source package $package;" \
-        "it has: ${offered//$'\n'/, }. Set $pin to one of these." >&2
-    exit 1
+	echo "fetch-debian-source: Debian's mirror no longer has version $version of the source package $package;" \
+		"it has: ${offered//$'\n'/, }. Set $pin to one of these." >&2
+	exit 1
 fi
 
 unpacked=$(mktemp --directory)

@@ -17,21 +17,21 @@ readonly secret=/run/secrets/aws
 readonly kib_per_job=$((4 * 1024 * 1024))
 
 fail() {
-    local status=$1
-    shift
-    echo "with-sccache: $*" >&2
-    exit "$status"
+	local status=$1
+	shift
+	echo "with-sccache: $*" >&2
+	exit "$status"
 }
 
 if (($# < 2)) || [[ ! $1 =~ ^[A-Za-z0-9._-]+$ ]]; then
-    fail 2 "usage: with-sccache STEP COMMAND [ARGUMENT...], STEP being of letters, digits, dots, underscores and dashes"
+	fail 2 "usage: with-sccache STEP COMMAND [ARGUMENT...], STEP being of letters, digits, dots, underscores and dashes"
 fi
 readonly step=$1
 shift
 
 # A build argument left empty arrives as an empty variable, which sccache and the AWS credential chain take for a (bad) value.
 for name in "${!SCCACHE_@}" "${!AWS_@}" REQUIRE_SCCACHE FORCE_RECACHE MAX_JOBS; do
-    [[ -n ${!name-} ]] || unset "$name"
+	[[ -n ${!name-} ]] || unset "$name"
 done
 
 case ${REQUIRE_SCCACHE-1} in
@@ -46,11 +46,11 @@ false) unset SCCACHE_RECACHE ;;
 esac
 
 if [[ ! -v MAX_JOBS ]]; then
-    available_kib=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)
-    MAX_JOBS=$((available_kib / kib_per_job))
-    cpus=$(nproc)
-    ((MAX_JOBS <= cpus)) || MAX_JOBS=$cpus
-    ((MAX_JOBS >= 1)) || MAX_JOBS=1
+	available_kib=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)
+	MAX_JOBS=$((available_kib / kib_per_job))
+	cpus=$(nproc)
+	((MAX_JOBS <= cpus)) || MAX_JOBS=$cpus
+	((MAX_JOBS >= 1)) || MAX_JOBS=1
 fi
 [[ $MAX_JOBS =~ ^[1-9][0-9]*$ ]] || fail 2 "MAX_JOBS is \"$MAX_JOBS\": allowed are whole numbers from 1"
 export MAX_JOBS
@@ -68,82 +68,82 @@ unset SCCACHE_LOG
 
 server_runs=false
 stop_server() {
-    if $server_runs; then
-        server_runs=false
-        sccache --stop-server >/dev/null || echo "with-sccache: the sccache server did not stop" >&2
-    fi
+	if $server_runs; then
+		server_runs=false
+		sccache --stop-server >/dev/null || echo "with-sccache: the sccache server did not stop" >&2
+	fi
 }
 trap 'stop_server; rm -rf "$run_folder"' EXIT
 
 # Exports NAME=value lines. They are read, not sourced: the shell would print, and so log, part of a line that it cannot run.
 read_credentials() {
-    local line number=0
-    while IFS= read -r line || [[ -n $line ]]; do
-        number=$((number + 1))
-        if [[ $line =~ ^(AWS_[A-Z0-9_]+)=([^[:space:]\"\'\\]*)$ ]]; then
-            [[ -z ${BASH_REMATCH[2]} ]] || export "${BASH_REMATCH[1]}=${BASH_REMATCH[2]}"
-        elif [[ -n $line ]]; then
-            echo "line $number of the secret aws is not of the form AWS_NAME=value, without quotes or blanks" >&2
-            return 1
-        fi
-    done <"$secret"
+	local line number=0
+	while IFS= read -r line || [[ -n $line ]]; do
+		number=$((number + 1))
+		if [[ $line =~ ^(AWS_[A-Z0-9_]+)=([^[:space:]\"\'\\]*)$ ]]; then
+			[[ -z ${BASH_REMATCH[2]} ]] || export "${BASH_REMATCH[1]}=${BASH_REMATCH[2]}"
+		elif [[ -n $line ]]; then
+			echo "line $number of the secret aws is not of the form AWS_NAME=value, without quotes or blanks" >&2
+			return 1
+		fi
+	done <"$secret"
 }
 
 # In a subshell: only the server needs the credentials, and a build script that logs its environment must not find them there.
 start_server() (
-    if [[ -e $secret ]]; then
-        read_credentials || exit
-    fi
-    export SCCACHE_IDLE_TIMEOUT=0 SCCACHE_ERROR_LOG=$server_log SCCACHE_LOG=$log_level
-    exec sccache --start-server
+	if [[ -e $secret ]]; then
+		read_credentials || exit
+	fi
+	export SCCACHE_IDLE_TIMEOUT=0 SCCACHE_ERROR_LOG=$server_log SCCACHE_LOG=$log_level
+	exec sccache --start-server
 )
 
 show_stats() {
-    sccache --show-stats --stats-format=json
+	sccache --show-stats --stats-format=json
 }
 
 # The server's log, less the one warning that it gives for every miss: on a cold cache that is a long line a compile.
 show_log() {
-    sed '/ read failed NotFound /d' "$server_log"
+	sed '/ read failed NotFound /d' "$server_log"
 }
 
 # Prints why the cache cannot be used, and fails, when it cannot.
 start_cache() {
-    if [[ ! -v SCCACHE_BUCKET && ! -v SCCACHE_WEBDAV_ENDPOINT ]]; then
-        echo "no store is named: set SCCACHE_BUCKET and SCCACHE_REGION, or SCCACHE_WEBDAV_ENDPOINT"
-        return 1
-    fi
-    : >"$server_log"
-    if ! start_server >"$start_log" 2>&1; then
-        cat "$start_log"
-        show_log
-        return 1
-    fi
-    # A store that refuses the write of its check leaves the server read-only for its life, without a word.
-    if [[ $(show_stats) != *'"effective_cache_mode":"ReadWrite"'* ]]; then
-        echo "$(sccache --version) does not report that the store takes writes"
-        show_log
-        sccache --stop-server >/dev/null
-        return 1
-    fi
+	if [[ ! -v SCCACHE_BUCKET && ! -v SCCACHE_WEBDAV_ENDPOINT ]]; then
+		echo "no store is named: set SCCACHE_BUCKET and SCCACHE_REGION, or SCCACHE_WEBDAV_ENDPOINT"
+		return 1
+	fi
+	: >"$server_log"
+	if ! start_server >"$start_log" 2>&1; then
+		cat "$start_log"
+		show_log
+		return 1
+	fi
+	# A store that refuses the write of its check leaves the server read-only for its life, without a word.
+	if [[ $(show_stats) != *'"effective_cache_mode":"ReadWrite"'* ]]; then
+		echo "$(sccache --version) does not report that the store takes writes"
+		show_log
+		sccache --stop-server >/dev/null
+		return 1
+	fi
 }
 
 COMPILER_LAUNCHER=
 if reason=$(start_cache); then
-    server_runs=true
-    COMPILER_LAUNCHER=sccache
-    export RUSTC_WRAPPER=sccache CMAKE_{C,CXX,HIP}_COMPILER_LAUNCHER=sccache HIP_CLANG_LAUNCHER=sccache
+	server_runs=true
+	COMPILER_LAUNCHER=sccache
+	export RUSTC_WRAPPER=sccache CMAKE_{C,CXX,HIP}_COMPILER_LAUNCHER=sccache HIP_CLANG_LAUNCHER=sccache
 elif [[ ${REQUIRE_SCCACHE-1} == 1 ]]; then
-    fail 1 "the compile cache cannot be used, and REQUIRE_SCCACHE=1 refuses to compile without it: $reason"
+	fail 1 "the compile cache cannot be used, and REQUIRE_SCCACHE=1 refuses to compile without it: $reason"
 else
-    echo "with-sccache: compiling without the compile cache, as REQUIRE_SCCACHE=0 allows: $reason" >&2
+	echo "with-sccache: compiling without the compile cache, as REQUIRE_SCCACHE=0 allows: $reason" >&2
 fi
 export COMPILER_LAUNCHER
 
 monotonic_centiseconds() {
-    local uptime
-    read -r uptime _ </proc/uptime
-    echo "${uptime/./}"
+	local uptime
+	read -r uptime _ </proc/uptime
+	echo "${uptime/./}"
 }
 
 started=$(monotonic_centiseconds)
@@ -153,12 +153,12 @@ elapsed=$(($(monotonic_centiseconds) - started))
 
 statistics=null
 if $server_runs; then
-    # Each compile waits for its cache write, so nothing is outstanding here.
-    statistics=$(show_stats) || statistics=null
-    stop_server
-    show_log >&2
+	# Each compile waits for its cache write, so nothing is outstanding here.
+	statistics=$(show_stats) || statistics=null
+	stop_server
+	show_log >&2
 fi
 # The line break in front ends a last line that COMMAND left open.
 printf '\nrocm-build-stats: {"step": "%s", "seconds": %d.%02d, "sccache": %s}\n' \
-    "$step" $((elapsed / 100)) $((elapsed % 100)) "$statistics"
+	"$step" $((elapsed / 100)) $((elapsed % 100)) "$statistics"
 exit "$status"

@@ -14,7 +14,7 @@ from pathlib import Path
 from infra import vcs
 from infra.errors import RefusedError
 
-PATHS = ("rocm-bake.hcl", "buildspec", "docker")
+PATHS = vcs.BUILD_PATHS
 """What travels to the box, relative to the checkout. A change elsewhere makes no new archive and so no new box."""
 
 

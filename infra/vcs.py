@@ -11,6 +11,9 @@ from pathlib import Path
 
 from infra.errors import RefusedError
 
+BUILD_PATHS = ("rocm-bake.hcl", "buildspec", "docker")
+"""What a build is made from, relative to the checkout; nothing else of it can reach an image."""
+
 
 class VcsError(RefusedError):
     """git could not answer; the message has what it said."""

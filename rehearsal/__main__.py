@@ -23,7 +23,7 @@ from rich.table import Table
 from buildspec.box.status import BuildStatus
 from rehearsal import inventory
 from rehearsal.builds import BuildOutputs, wait_for_end, wait_for_power_off
-from rehearsal.console import StepFailed, console, step
+from rehearsal.console import StepError, console, step
 from rehearsal.region import Region
 from rehearsal.setup import Setup, prepare
 from rehearsal.stacks import PROJECT_DIRECTORY, Stack, Workspace
@@ -55,7 +55,7 @@ def rehearse(directory: Path, *, keep: bool) -> int:
         keep: leave the stacks up and wait, for a person to look around.
 
     Raises:
-        StepFailed: at the first step that fails.
+        StepError: at the first step that fails.
     """
     setup = prepare()
     with _alone(directory), Region(directory / "region", setup.rootfs) as region:
@@ -82,7 +82,7 @@ def rehearse(directory: Path, *, keep: bool) -> int:
         foundation.destroy()
         left = sorted(inventory.take(region.cloud) - before)
         if left:
-            raise StepFailed("nothing is left", f"still there: {', '.join(f'{kind} {name}' for kind, name in left)}")
+            raise StepError("nothing is left", f"still there: {', '.join(f'{kind} {name}' for kind, name in left)}")
         console.print("✓ nothing is left in the account")
     _show_omissions(setup)
     return exit_code
@@ -93,14 +93,14 @@ def _alone(directory: Path) -> Iterator[None]:
     """Hold the folder, emptied, against a second rehearsal, which would pull the plug on this one's boxes.
 
     Raises:
-        StepFailed: when another process holds it.
+        StepError: when another process holds it.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     with directory.with_name(f"{directory.name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise StepFailed(
+            raise StepError(
                 "start",
                 f"another rehearsal is using {directory}",
                 next_action="wait for it or end it with Ctrl-C; `--directory` names another folder",
@@ -128,7 +128,7 @@ def _build_twice(region: Region, box: Stack, *, keep: bool) -> list[Build]:
             )
         builds.append(Build(status, time.monotonic() - started))
         if status["state"] == "failed":
-            StepFailed(
+            StepError(
                 f"build {number}, {status['failingStep']}",
                 f"exit code {status['exitCode']}",
                 last_lines=status["lastLines"],
@@ -214,7 +214,7 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         return rehearse(options.directory.resolve(), keep=options.keep)
-    except StepFailed as failure:
+    except StepError as failure:
         failure.show()
         return 1
 

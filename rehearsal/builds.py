@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from buildspec.box.status import BuildStatus
-from rehearsal.console import StepFailed
+from rehearsal.console import StepError
 from rehearsal.region import Region
 
 _POLL_SECONDS = 0.5
@@ -57,7 +57,7 @@ def wait_for_end(
     build: BuildOutputs,
     *,
     timeout: float,
-    on_progress: Callable[[BuildStatus], None] = lambda status: None,
+    on_progress: Callable[[BuildStatus], None] = lambda _: None,
 ) -> BuildStatus:
     """Wait until the status says that the build ended, well or badly.
 
@@ -68,7 +68,7 @@ def wait_for_end(
         on_progress: called with each status in which something is new.
 
     Raises:
-        StepFailed: when the box ended without a final status, or the time is over; with the box's last words.
+        StepError: when the box ended without a final status, or the time is over; with the box's last words.
     """
     started = time.monotonic()
     seen = None
@@ -86,7 +86,7 @@ def wait_for_end(
         waited = time.monotonic() - started
         silent = status is None and waited > _FIRST_WORD_SECONDS
         if ended or silent or waited > timeout:
-            raise StepFailed(
+            raise StepError(
                 f"build on {build.instance_id}",
                 "the box ended without a final status" if ended else f"no end after {waited:.0f} s",
                 last_lines=machine.last_words() if machine is not None else [],
@@ -100,7 +100,7 @@ def wait_for_power_off(region: Region, build: BuildOutputs, *, timeout: float = 
     """Wait until EC2 says that the box is terminated.
 
     Raises:
-        StepFailed: when it is not within `timeout` seconds.
+        StepError: when it is not within `timeout` seconds.
     """
     ec2 = region.cloud.client("ec2")
     deadline = time.monotonic() + timeout
@@ -111,5 +111,5 @@ def wait_for_power_off(region: Region, build: BuildOutputs, *, timeout: float = 
         if state == "terminated":
             return
         if time.monotonic() > deadline:
-            raise StepFailed(f"power-off of {build.instance_id}", f"still {state} after {timeout:.0f} s")
+            raise StepError(f"power-off of {build.instance_id}", f"still {state} after {timeout:.0f} s")
         time.sleep(_POLL_SECONDS)

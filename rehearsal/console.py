@@ -17,7 +17,7 @@ console = Console(highlight=False, soft_wrap=True)
 _LAST_LINES = 30
 
 
-class StepFailed(Exception):
+class StepError(Exception):
     """A step of the rehearsal ended badly.
 
     Carries what a person needs next: the step's name, the last lines of its output and what to do.
@@ -75,7 +75,7 @@ def run_logged(
     """Run `command` with its output in `log`.
 
     Raises:
-        StepFailed: with the last lines of the log, when the command cannot start or exits with another code than 0.
+        StepError: with the last lines of the log, when the command cannot start or exits with another code than 0.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
@@ -92,9 +92,9 @@ def run_logged(
                 check=False,
             ).returncode
         except OSError as error:
-            raise StepFailed(title, f"cannot run {command[0]}: {error}", next_action=next_action) from error
+            raise StepError(title, f"cannot run {command[0]}: {error}", next_action=next_action) from error
     if code != 0:
-        raise StepFailed(
+        raise StepError(
             title,
             f"{os.fspath(command[0])} exited {code} (whole output: {log})",
             last_lines=last_lines(log),

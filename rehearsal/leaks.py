@@ -20,7 +20,10 @@ _LONGEST_SECRET = 8192
 
 
 def issued_secrets(region: Region) -> dict[str, str]:
-    """Every secret that the region has issued -> what it is. Key ids alone are no secrets, but are looked for as well."""
+    """Every secret that the region has issued -> what it is.
+
+    Key ids alone are no secrets, but are looked for as well.
+    """
     lines = (region.cloud.directory / "issued.jsonl").read_text().splitlines()
     entries = [json.loads(line) for line in lines]
     return {entry["value"]: f"{entry['kind']} of {entry['principal']}" for entry in entries}

@@ -1,4 +1,4 @@
-"""A box that boots on this machine, as an EC2 instance would: systemd-nspawn, its own network, cloud-init from metadata."""
+"""A box that boots on this machine as an EC2 instance does: systemd-nspawn, its own network, cloud-init by metadata."""
 
 from __future__ import annotations
 

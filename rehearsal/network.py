@@ -3,7 +3,8 @@
 Nothing of it touches this machine's own network: no address, route, firewall rule or sysctl outside the namespaces. The
 way out (Debian's mirrors) is slirp4netns, an ordinary process.
 
-    box (its EC2 private address) ── veth ── edge: 10.64.0.2 DNS · 198.51.100.10 AWS · 169.254.169.254 metadata ── slirp ── out
+    box (its EC2 private address) ── veth ── edge ── slirp ── out
+                                              10.64.0.2 DNS · 198.51.100.10 AWS · 169.254.169.254 metadata
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rehearsal.console import StepFailed, last_lines
+from rehearsal.console import StepError, last_lines
 from rehearsal.tools.system import which
 
 DNS_ADDRESS = "10.64.0.2"
@@ -49,12 +50,12 @@ def command(*arguments: str, stdin: str | None = None) -> str:
     """Run a short program and give its output.
 
     Raises:
-        StepFailed: with what the program said, when it exits with another code than 0.
+        StepError: with what the program said, when it exits with another code than 0.
     """
     program = which(arguments[0]) or arguments[0]
     done = subprocess.run([program, *arguments[1:]], input=stdin, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise StepFailed(" ".join(arguments), f"exited {done.returncode}: {done.stderr.strip()}")
+        raise StepError(" ".join(arguments), f"exited {done.returncode}: {done.stderr.strip()}")
     return done.stdout
 
 
@@ -66,7 +67,7 @@ def socket_in(namespace: str, address: str, port: int) -> socket.socket:
     def listen() -> None:
         # A thread changes namespace for itself alone, and this one ends here: nothing else is moved.
         try:
-            with open(f"/run/netns/{namespace}") as handle:
+            with Path("/run/netns", namespace).open() as handle:
                 libc = ctypes.CDLL(None, use_errno=True)
                 if libc.setns(handle.fileno(), _CLONE_NEWNET) != 0:
                     raise OSError(ctypes.get_errno(), f"setns {namespace}")
@@ -171,7 +172,7 @@ class Edge:
         while ready not in log.read_text(errors="replace"):
             if process.poll() is not None or time.monotonic() > deadline:
                 self.close()
-                raise StepFailed(name, f"did not start within {_START_SECONDS:.0f} s", last_lines=last_lines(log))
+                raise StepError(name, f"did not start within {_START_SECONDS:.0f} s", last_lines=last_lines(log))
             time.sleep(0.05)
 
     def _start_slirp(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from rehearsal.cloud.server import LOOPBACK, Cloud
 from rehearsal.cloud.tls import Authority
-from rehearsal.console import StepFailed
+from rehearsal.console import StepError
 from rehearsal.machine import Machine
 from rehearsal.network import AWS_ADDRESS, METADATA_ADDRESS, Edge
 from rehearsal.tools import images
@@ -85,16 +85,16 @@ class Region:
         """Raise what ended the hypervisor, which runs beside the caller.
 
         Raises:
-            StepFailed: when instances are no longer followed.
+            StepError: when instances are no longer followed.
         """
         if self._failure is not None:
-            raise StepFailed("hypervisor", f"{self._failure!r}", last_lines=traceback.format_exception(self._failure))
+            raise StepError("hypervisor", f"{self._failure!r}", last_lines=traceback.format_exception(self._failure))
 
     def wait_for_machine(self, instance_id: str, *, timeout: float = 30.0) -> Machine:
         """The machine of an instance, once commands can be run in it.
 
         Raises:
-            StepFailed: when that takes longer than `timeout` seconds.
+            StepError: when that takes longer than `timeout` seconds.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -105,7 +105,7 @@ class Region:
                 if answer.returncode == 0:
                     return machine
             if time.monotonic() > deadline:
-                raise StepFailed(f"boot of {instance_id}", f"not within {timeout:.0f} s")
+                raise StepError(f"boot of {instance_id}", f"not within {timeout:.0f} s")
             time.sleep(_POLL_SECONDS)
 
     def _instances(self) -> Iterator[dict[str, Any]]:
@@ -136,7 +136,8 @@ class Region:
             machine.kill()
 
     def _boot(self, instance: dict[str, Any]) -> None:
-        assert self._edge is not None and self._rootfs is not None
+        assert self._edge is not None
+        assert self._rootfs is not None
         (interface,) = instance["NetworkInterfaces"]
         machine = Machine(
             instance["InstanceId"],

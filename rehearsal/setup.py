@@ -27,7 +27,7 @@ def prepare() -> Setup:
     """Find or make all tools.
 
     Raises:
-        StepFailed: naming the tool, the last lines of its log and what to do.
+        StepError: naming the tool, the last lines of its log and what to do.
     """
     reason = can_boot()
     if reason is None:

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from infra import naming
-from rehearsal.console import StepFailed, last_lines, step
+from rehearsal.console import StepError, last_lines, step
 from rehearsal.tools.store import home
 
 PROJECT_DIRECTORY = Path(__file__).resolve().parent.parent
@@ -93,12 +93,12 @@ class Workspace:
         """Run a pulumi command and give its standard output.
 
         Raises:
-            StepFailed: with the last lines, when it exits with another code than 0.
+            StepError: with the last lines, when it exits with another code than 0.
         """
         log = log or self.directory / "logs" / "pulumi.log"
         done = self.attempt(*arguments, log=log)
         if done.returncode != 0:
-            raise StepFailed(
+            raise StepError(
                 title or f"pulumi {shlex.join(arguments)}",
                 f"exited {done.returncode} (whole output: {log})",
                 last_lines=last_lines(log),
@@ -138,7 +138,7 @@ class Stack:
         """`pulumi up`, shown as a step.
 
         Raises:
-            StepFailed: when it fails.
+            StepError: when it fails.
         """
         self._run("up", "--yes", "--skip-preview", *arguments)
 
@@ -146,7 +146,7 @@ class Stack:
         """`pulumi destroy`, then the removal of the empty stack.
 
         Raises:
-            StepFailed: when something cannot be destroyed.
+            StepError: when something cannot be destroyed.
         """
         self._run("destroy", "--yes", "--skip-preview")
         self._workspace.pulumi("stack", "rm", "--yes", "--stack", self.name, "--preserve-config")

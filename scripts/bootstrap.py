@@ -49,9 +49,9 @@ def main(directory: Path) -> None:
     print(f"bootstrap: Python packages into {directory} (1 to 3 minutes, once)", flush=True)
     venv.EnvBuilder(clear=True, with_pip=True).create(directory)
     with tempfile.TemporaryFile("w+") as log:
+        pip = [str(directory / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
         done = subprocess.run(
-            [directory / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
-            + ["--disable-pip-version-check", "--requirement", _REQUIREMENTS],
+            [*pip, "install", "--quiet", "--no-deps", "--require-hashes", "--requirement", str(_REQUIREMENTS)],
             stdout=log,
             stderr=subprocess.STDOUT,
             check=False,

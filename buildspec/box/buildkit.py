@@ -15,7 +15,10 @@ _VERTEX = re.compile(r"^#(?P<id>\d+) (?P<text>.*)$")
 _OUTPUT = re.compile(r"^\d+\.\d+ (?P<line>.*)$")
 # Several targets: [target] in front.
 _CACHE_EXPORT = re.compile(r"(?:\[\S+\] )?exporting cache to \S+")
-_FAILED_VERTEX = re.compile(r"^ > (?P<name>.+?):?$")
+# A layer cache that is not there yet, or cannot be written, is listed like a failed vertex, and has failed nothing.
+_FAILED_VERTEX = re.compile(
+    r"^ > (?!(?:\[[^]]*\] )?(?:importing cache manifest from|exporting cache to) )(?P<name>.+?):?$"
+)
 _ERROR = re.compile(r"^ERROR: (?:target (?P<target>[^:\s]+): )?(?:failed to solve: )?(?P<reason>.*)$")
 _FAILED_BAKE = re.compile(r"^bake of (?P<targets>.+) failed$")
 

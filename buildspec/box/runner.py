@@ -25,14 +25,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from buildspec.box import buildkit, status
 from buildspec.box import config as box
 from buildspec.box.config import BoxConfig
+from buildspec.box.jobs import max_jobs_here
 from buildspec.box.logs import BuildLog, LogShipper
 from buildspec.box.spec import BuildSpec, Phase, load
 from buildspec.box.status import PhaseStatus, StatusFile
 
 BUILD_SPEC = Path(__file__).parent.parent / "build.yml"
-BYTES_PER_JOB = 4 * 1024**3
-"""Memory that one compile job may need; enough for PyTorch, whose largest files need about that."""
-
 LAST_LINES = 30
 STEP_LINES = 1000
 """Lines of a command's end that are searched for the step that failed; BuildKit prints its summary last."""
@@ -170,7 +168,10 @@ class Runner:
         return 0
 
     def _run_command(self, command: str) -> int:
-        if self._shell is None or self._shell.ended:
+        if self._shell is not None and self._shell.ended:
+            self._shell.close()
+            self._shell = None
+        if self._shell is None:
             self._shell = Shell(self._environment, self._show)
         succeeding = "1" if self.failure is None else "0"
         self._shell.run(f"export CODEBUILD_BUILD_SUCCEEDING={succeeding}")
@@ -182,21 +183,11 @@ class Runner:
         return shown
 
 
-def max_jobs(cpus: int, meminfo: str) -> int:
-    """Compile jobs that this machine's processors and available memory allow; at least 1.
-
-    ``meminfo`` is /proc/meminfo's text (https://docs.kernel.org/filesystems/proc.html#meminfo).
-    """
-    available = next(line for line in meminfo.splitlines() if line.startswith("MemAvailable:"))
-    return max(1, min(cpus, int(available.split()[1]) * 1024 // BYTES_PER_JOB))
-
-
 def environment(config: BoxConfig, instance: str) -> dict[str, str]:
     """Return the commands' environment; the bake variables win over a value derived here."""
-    cpus = len(os.sched_getaffinity(0))
     return {
         **os.environ,
-        "MAX_JOBS": str(max_jobs(cpus, Path("/proc/meminfo").read_text(encoding="utf-8"))),
+        "MAX_JOBS": str(max_jobs_here()),
         **config.bake_variables,
         "RUN_ID": config.run_id(instance),
     }

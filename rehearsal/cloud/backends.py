@@ -71,6 +71,7 @@ class Backends:
         return next((role for role in self._iam().get_roles() if role.arn == arn), None)
 
     def instance_profile(self, arn: str) -> Any | None:
+        """The instance profile with this ARN, or None."""
         return next((profile for profile in self._iam().get_instance_profiles() if profile.arn == arn), None)
 
     def identity_policies(self, role: Any) -> list[str]:
@@ -79,25 +80,30 @@ class Backends:
         return [*role.policies.values(), *attached]
 
     def permissions_boundary(self, role: Any) -> str | None:
+        """The policy that bounds a role, as JSON, or None."""
         arn = role.permissions_boundary_arn
         return _default_document(self._iam().managed_policies[arn]) if arn else None
 
     def bucket(self, name: str) -> Any | None:
+        """The bucket of this name, or None."""
         self.application("s3")
         from moto.s3.models import s3_backends
 
         return s3_backends[ACCOUNT]["aws"].buckets.get(name)
 
     def repository(self, name: str) -> Any | None:
+        """The ECR repository of this name, or None."""
         return self.ecr().repositories.get(name)
 
     def ecr(self) -> Any:
+        """moto's ECR of the one account and region."""
         self.application("ecr")
         from moto.ecr.models import ecr_backends
 
         return ecr_backends[ACCOUNT][REGION]
 
     def ec2(self) -> Any:
+        """moto's EC2 of the one account and region."""
         self.application("ec2")
         from moto.ec2.models import ec2_backends
 
@@ -163,7 +169,7 @@ def _let_the_front_decide() -> None:
     from moto.iam.access_control import PermissionResult
     from moto.s3.models import FakeBucket
 
-    def permitted(self: FakeBucket, action: str, resource: str) -> PermissionResult:
+    def permitted(self: FakeBucket, action: str, resource: str) -> PermissionResult:  # noqa: ARG001  # as moto has it
         return PermissionResult.PERMITTED
 
     FakeBucket.get_permission = permitted  # type: ignore[method-assign]  # replacing it is the point

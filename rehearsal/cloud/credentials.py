@@ -36,6 +36,7 @@ class Principal:
 
     @property
     def caller(self) -> Caller:
+        """Who this is to a policy, which knows a session by its role as well."""
         return Caller(arn=self.arn, principal_arn=self.role_arn or self.arn, account=ACCOUNT)
 
 
@@ -58,6 +59,7 @@ class Credential:
 
     @property
     def expired(self) -> bool:
+        """Whether the session has ended; a user's key never does."""
         return self.expires is not None and datetime.now(UTC) >= self.expires
 
 
@@ -106,9 +108,11 @@ class Keyring:
         return password, expires
 
     def find(self, access_key_id: str) -> Credential | None:
+        """The credential with this key id, an ended one too: what to answer to it is a rule's business."""
         return self._credentials.get(access_key_id)
 
     def find_registry_token(self, password: str) -> tuple[Credential, datetime] | None:
+        """Who asked for this registry password, and when it ends or ended; None if it was never issued."""
         return self._registry_tokens.get(password)
 
     def expire(self, access_key_id: str) -> None:

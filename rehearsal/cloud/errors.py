@@ -44,6 +44,7 @@ class ApiError(Exception):
 
     @property
     def status_line(self) -> str:
+        """The status as WSGI takes it: `403 Forbidden`."""
         return f"{self.status} {STATUS_PHRASES[self.status]}"
 
 

@@ -9,7 +9,7 @@ from rehearsal.cloud import REGISTRY_HOST, sts
 from rehearsal.cloud.backends import SERVICES
 from rehearsal.cloud.credentials import Credential
 from rehearsal.cloud.errors import JSON_SERVICES, JSON_TYPE, ApiError, render
-from rehearsal.cloud.iam import UnsupportedPolicy
+from rehearsal.cloud.iam import UnsupportedPolicyError
 from rehearsal.cloud.journal import Journal
 from rehearsal.cloud.registry import Registry
 from rehearsal.cloud.requests import ApiRequest, parse
@@ -38,6 +38,7 @@ class Front:
         }
 
     def __call__(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
+        """Answer one request, as WSGI has it."""
         host = environ.get("HTTP_HOST", "").rsplit(":", 1)[0]
         if host == REGISTRY_HOST:
             return self._answer_registry(environ, start)
@@ -53,7 +54,7 @@ class Front:
             body = self._decided(request, recorder)
         except ApiError as error:
             body = _error(request, recorder, error)
-        except UnsupportedPolicy as error:
+        except UnsupportedPolicyError as error:
             body = _error(request, recorder, ApiError(501, "NotImplemented", f"The rehearsal cannot decide: {error}"))
         self._log(request, environ, path, recorder.status)
         start(recorder.status, recorder.headers)
@@ -83,7 +84,7 @@ class Front:
     def _answer_registry(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
         status = ""
 
-        def started(line: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+        def started(line: str, headers: list[tuple[str, str]], _exc_info: Any = None) -> Any:
             nonlocal status
             status = line
             return start(line, headers)

@@ -6,7 +6,7 @@ in any policy wins; without an allow the answer is no; session policies and perm
 narrow. Pure: knows no moto, no HTTP.
 
 A document that uses something not written here (an unknown element, condition operator or condition key)
-raises `UnsupportedPolicy`: a rehearsal that ignored it would promise what it does not know.
+raises `UnsupportedPolicyError`: a rehearsal that ignored it would promise what it does not know.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STATEMENT_ELEMENTS = frozenset(
 )
 
 
-class UnsupportedPolicy(Exception):
+class UnsupportedPolicyError(Exception):
     """A policy document uses something that this evaluator does not know; the message names it."""
 
 
@@ -134,10 +134,13 @@ def decide(caller: Caller, action: Action, policies: Policies, context: Mapping[
     """Decide one request of a principal of the account that owns the resource.
 
     Args:
+        caller: who asks.
+        action: what for, and on which resource.
+        policies: the documents that have a say in it.
         context: condition keys and values of the request; keys are compared without regard to case.
 
     Raises:
-        UnsupportedPolicy: a document uses an element, operator or condition key that is not known here.
+        UnsupportedPolicyError: a document uses an element, operator or condition key that is not known here.
     """
     facts = {key.lower(): value for key, value in context.items()}
     facts["aws:principalarn"] = caller.principal_arn
@@ -209,6 +212,7 @@ class _Statement:
 
 
 def document_match(document: str, kind: PolicyKind, caller: Caller, action: Action, facts: Mapping[str, str]) -> _Match:
+    """What one document says of a request; `facts` are its condition keys, in lower case, and their values."""
     return _strongest(statement.match(caller, action, facts) for statement in _parse(document, kind))
 
 
@@ -217,21 +221,23 @@ def _parse(document: str, kind: PolicyKind) -> tuple[_Statement, ...]:
     content = json.loads(document)
     unknown = content.keys() - {"Version", "Id", "Statement"}
     if unknown:
-        raise UnsupportedPolicy(f"{kind.value}: unknown element {sorted(unknown)}; Version, Id and Statement are known")
+        raise UnsupportedPolicyError(
+            f"{kind.value}: unknown element {sorted(unknown)}; Version, Id and Statement are known"
+        )
     if content.get("Version") != "2012-10-17" and "${" in document:
-        raise UnsupportedPolicy(f"{kind.value}: policy variables need Version 2012-10-17, and are not known here")
+        raise UnsupportedPolicyError(f"{kind.value}: policy variables need Version 2012-10-17, and are not known here")
     return tuple(_statement(statement, kind) for statement in _listed(content["Statement"]))
 
 
 def _statement(statement: dict[str, Any], kind: PolicyKind) -> _Statement:
     unknown = statement.keys() - _STATEMENT_ELEMENTS
     if unknown:
-        raise UnsupportedPolicy(f"{kind.value}: statement element {sorted(unknown)} is not known to the rehearsal")
+        raise UnsupportedPolicyError(f"{kind.value}: statement element {sorted(unknown)} is not known to the rehearsal")
     if "${" in json.dumps(statement):
-        raise UnsupportedPolicy(f"{kind.value}: policy variables are not known to the rehearsal")
+        raise UnsupportedPolicyError(f"{kind.value}: policy variables are not known to the rehearsal")
     has_principal = kind in (PolicyKind.RESOURCE, PolicyKind.TRUST, PolicyKind.ENDPOINT)
     if has_principal is not ("Principal" in statement):
-        raise UnsupportedPolicy(f"{kind.value}: a statement {'lacks' if has_principal else 'has'} a Principal")
+        raise UnsupportedPolicyError(f"{kind.value}: a statement {'lacks' if has_principal else 'has'} a Principal")
     return _Statement(
         allows=_effect(statement["Effect"], kind),
         action=_matcher(statement, "Action", ignore_case=True),
@@ -244,7 +250,7 @@ def _statement(statement: dict[str, Any], kind: PolicyKind) -> _Statement:
 
 def _effect(effect: str, kind: PolicyKind) -> bool:
     if effect not in ("Allow", "Deny"):
-        raise UnsupportedPolicy(f"{kind.value}: Effect is {effect!r}; Allow and Deny are allowed")
+        raise UnsupportedPolicyError(f"{kind.value}: Effect is {effect!r}; Allow and Deny are allowed")
     return effect == "Allow"
 
 
@@ -255,7 +261,7 @@ def _anything(_: str) -> bool:
 def _matcher(statement: dict[str, Any], element: str, *, ignore_case: bool) -> Callable[[str], bool]:
     negated = f"Not{element}"
     if (element in statement) == (negated in statement):
-        raise UnsupportedPolicy(f"a statement needs exactly one of {element} and {negated}")
+        raise UnsupportedPolicyError(f"a statement needs exactly one of {element} and {negated}")
     patterns = [_pattern(text, ignore_case) for text in _listed(statement.get(element, statement.get(negated)))]
     wanted = element in statement
     return lambda value: any(pattern.fullmatch(value) for pattern in patterns) is wanted
@@ -276,12 +282,15 @@ def _principals(principal: Any, kind: PolicyKind) -> tuple[str, ...]:
         return ("*",)
     unknown = principal.keys() - {"AWS", "Service"}
     if unknown:
-        raise UnsupportedPolicy(f"{kind.value}: principal type {sorted(unknown)}; AWS and Service are known")
+        raise UnsupportedPolicyError(f"{kind.value}: principal type {sorted(unknown)}; AWS and Service are known")
     return tuple(_listed(principal.get("AWS", [])))
 
 
 def _principal(principals: Sequence[str], caller: Caller) -> _Match:
-    """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html"""
+    """What naming these principals means for the caller.
+
+    Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
+    """
     if "*" in principals or caller.arn in principals or caller.principal_arn in principals:
         return _Match.ALLOWS
     if caller.account in principals or f"arn:aws:iam::{caller.account}:root" in principals:
@@ -292,12 +301,12 @@ def _principal(principals: Sequence[str], caller: Caller) -> _Match:
 def _conditions(block: dict[str, dict[str, Any]], kind: PolicyKind) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     for operator, keys in block.items():
         if operator not in _OPERATORS:
-            raise UnsupportedPolicy(
+            raise UnsupportedPolicyError(
                 f"{kind.value}: condition operator {operator!r} is not known; known are {sorted(_OPERATORS)}"
             )
         for key, values in keys.items():
             if key.lower() not in CONDITION_KEYS:
-                raise UnsupportedPolicy(
+                raise UnsupportedPolicyError(
                     f"{kind.value}: condition key {key!r} is not known; known are {sorted(CONDITION_KEYS)}"
                 )
             yield operator, key.lower(), tuple(_text(value) for value in _listed(values))

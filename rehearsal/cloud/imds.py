@@ -42,7 +42,7 @@ ROLE_SESSION_LIFE = timedelta(hours=6)
 ROTATE_BEFORE_END = timedelta(minutes=15)
 # Those that cloud-init may ask for, and the newest.
 VERSIONS = ("1.0", "2009-04-04", "2016-09-02", "2018-09-24", "2021-03-23", "latest")
-_TOKEN_PATH = "/latest/api/token"
+_TOKEN_PATH = "/latest/api/token"  # noqa: S105  # where tokens are asked for, not one
 _TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
 
 
@@ -61,6 +61,7 @@ class MetadataService:
         self._sessions: dict[tuple[str, str], tuple[Credential, datetime]] = {}
 
     def __call__(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
+        """Answer one request of the instance whose address it comes from, as WSGI has it."""
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         with self._world.backends.locked():
             instance = self._world.backends.instance_at(environ["REMOTE_ADDR"])
@@ -79,7 +80,10 @@ class MetadataService:
         return answer(start, "200 OK", "text/plain", content)
 
     def _give_token(self, environ: dict[str, Any], start: StartResponse, instance_id: str) -> list[bytes]:
-        """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-v2-how-it-works.html"""
+        """Issue a session token to this instance.
+
+        Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-v2-how-it-works.html
+        """
         if environ["REQUEST_METHOD"] != "PUT":
             return _refuse(start, 405, "")
         if "HTTP_X_FORWARDED_FOR" in environ:
@@ -147,7 +151,10 @@ class MetadataService:
         return tree
 
     def _iam(self, instance: Any) -> Tree:
-        """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-security-credentials.html"""
+        """What an instance finds of its profile and role: nothing at all without a profile.
+
+        Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-security-credentials.html
+        """
         wanted = instance.iam_instance_profile
         profile = self._world.backends.instance_profile(wanted["Arn"]) if wanted is not None else None
         if profile is None:
@@ -213,8 +220,9 @@ def _interface(interface: Any) -> Tree:
 
 
 def _dynamic(instance: Any) -> Tree:
-    """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/retrieve-iid.html (unsigned: nothing here verifies
-    it)
+    """The instance identity document, unsigned: nothing here verifies it.
+
+    Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/retrieve-iid.html
     """
     document = {
         "accountId": ACCOUNT,

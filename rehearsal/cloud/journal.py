@@ -30,12 +30,15 @@ class Journal:
 
         Args:
             kind: `AccessKeyId`, `SecretAccessKey`, `SessionToken` or `EcrAuthorizationToken`.
+            value: the secret itself.
+            principal: the ARN that it lets its holder act as.
             expires: when it stops working; None for the operator's, which live as long as the cloud.
         """
         ends = expires.isoformat() if expires else None
         self._write(self._issued, {"kind": kind, "value": value, "principal": principal, "expires": ends})
 
     def request(self, entry: dict[str, Any]) -> None:
+        """Note a request that was answered, with the time; `entry` must hold no secret."""
         self._write(self._requests, {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **entry})
 
     def error(self, text: str) -> None:
@@ -44,6 +47,7 @@ class Journal:
             os.write(self._errors, text.encode())
 
     def close(self) -> None:
+        """Close the files; nothing can be noted afterwards."""
         for descriptor in (self._issued, self._requests, self._errors):
             os.close(descriptor)
 

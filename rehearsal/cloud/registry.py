@@ -128,6 +128,7 @@ class Registry:
         self._wait()
 
     def stop(self) -> None:
+        """Stop the registry's process and wait until it has ended; its images stay on disk."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait()
@@ -136,8 +137,11 @@ class Registry:
         """Remove the images of a repository that ECR has deleted; a new one of its name begins empty."""
         shutil.rmtree(self._directory / "data/docker/registry/v2/repositories" / repository, ignore_errors=True)
 
-    def get_authorization_token(self, world: World, request: ApiRequest, credential: Credential) -> bytes:
-        """https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_GetAuthorizationToken.html"""
+    def get_authorization_token(self, world: World, _request: ApiRequest, credential: Credential) -> bytes:
+        """Issue a password for the registry.
+
+        Source: https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_GetAuthorizationToken.html
+        """
         password, expires = world.keyring.issue_registry_token(credential, TOKEN_LIFE)
         data = {
             "authorizationToken": base64.b64encode(f"AWS:{password}".encode()).decode(),
@@ -203,7 +207,7 @@ class Registry:
         environ["CONTENT_LENGTH"] = str(len(manifest))
         taken: list[str] = []
 
-        def started(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+        def started(status: str, headers: list[tuple[str, str]], _exc_info: Any = None) -> Any:
             taken.extend(value for key, value in headers if key.lower() == "docker-content-digest")
             return start(status, headers)
 
@@ -263,7 +267,10 @@ def _blocks(connection: http.client.HTTPConnection, response: http.client.HTTPRe
 def _refuse(
     start: StartResponse, status: int, code: str, message: str, headers: list[tuple[str, str]] | None = None
 ) -> list[bytes]:
-    """An error in the form of https://distribution.github.io/distribution/spec/api/#errors"""
+    """Answer with an error of the registry's API.
+
+    Source: https://distribution.github.io/distribution/spec/api/#errors
+    """
     body = json.dumps({"errors": [{"code": code, "message": message}]}).encode()
     extra = [("Docker-Distribution-Api-Version", "registry/2.0"), *(headers or [])]
     return answer(start, f"{status} {STATUS_PHRASES[status]}", "application/json; charset=utf-8", body, extra)

@@ -136,6 +136,7 @@ class ApiRequest:
         return None
 
     def header(self, name: str) -> str | None:
+        """The value of a header, whatever the case of its name, or None."""
         return self.environ.get(f"HTTP_{name.upper().replace('-', '_')}")
 
     def _s3_actions(self) -> Iterator[Action]:

@@ -42,7 +42,7 @@ def key_is_known(world: World, request: ApiRequest) -> None:
     request.credential = credential
 
 
-def session_is_alive(world: World, request: ApiRequest) -> None:
+def session_is_alive(_world: World, request: ApiRequest) -> None:
     """The session has not ended. Source: see `errors.expired_token`."""
     if _credential(request).expired:
         raise errors.expired_token(request.service)

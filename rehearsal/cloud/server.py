@@ -141,6 +141,7 @@ class Cloud:
         box.
 
         Args:
+            instance_id: whose.
             state: `stopped`, `terminated` or `running`.
 
         Raises:

@@ -44,9 +44,15 @@ class Body:
 
     @property
     def ended(self) -> bool:
+        """Whether everything has been read, so that the next request begins here."""
         return self._ended
 
     def read(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes, or the whole rest when it is negative; fewer than asked for only at the end.
+
+        Raises:
+            ConnectionError: the client went away before the end.
+        """
         parts: list[bytes] = []
         while not self._ended and size != 0:
             if self._left == 0:
@@ -66,6 +72,11 @@ class Body:
         return b"".join(parts)
 
     def readline(self, size: int = -1) -> bytes:
+        """WSGI asks for it; no application here does.
+
+        Raises:
+            NotImplementedError: always.
+        """
         raise NotImplementedError("no application here reads a body by lines")
 
     readlines = readline
@@ -94,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = IDLE_TIMEOUT
     server: Any
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class calls it so
         """The applications keep their own log."""
 
     def _serve(self) -> None:
@@ -122,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
             if close is not None:
                 close()
 
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = do_OPTIONS = _serve
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = do_OPTIONS = _serve  # noqa: N815  # the base class looks for these
 
     def _environ(self, body: Body, chunked: bool) -> dict[str, Any]:
         path, _, query = self.path.partition("?")
@@ -153,7 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
             environ.pop("CONTENT_LENGTH", None)
         return environ
 
-    def _start(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+    def _start(self, status: str, headers: list[tuple[str, str]], _exc_info: Any = None) -> Any:
         self._head = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in headers)]
         names = {name.lower() for name, _ in headers}
         if "date" not in names:
@@ -222,10 +233,12 @@ class HttpServer:
         self._thread = threading.Thread(target=self._accept, name=f"accept-{self.name}:{self.port}", daemon=True)
 
     def start(self) -> None:
+        """Begin to accept connections, in a thread."""
         self._listener.setblocking(True)
         self._thread.start()
 
     def close(self) -> None:
+        """Accept no more, end every connection, and wait for what is being answered (`CLOSING_TIMEOUT` each)."""
         self._closing.set()
         # On Linux this wakes the accepting thread, which closing alone does not.
         with contextlib.suppress(OSError):
@@ -278,9 +291,10 @@ class StartResponseRecorder:
         self.status = ""
         self.headers: list[tuple[str, str]] = []
 
-    def __call__(self, status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Any:
+    def __call__(self, status: str, headers: list[tuple[str, str]], _exc_info: Any = None, /) -> Any:
+        """Take status and headers, the last ones given; what would be written around them is dropped."""
         self.status, self.headers = status, headers
-        return lambda block: None
+        return lambda _: None
 
 
 def answer(

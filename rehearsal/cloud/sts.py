@@ -28,8 +28,11 @@ _SESSION_NAME = re.compile(r"[\w+=,.@-]{2,64}", re.ASCII)
 _KNOWN_PARAMETERS = frozenset({"Action", "Version", "RoleArn", "RoleSessionName", "DurationSeconds", "Policy"})
 
 
-def get_caller_identity(world: World, request: ApiRequest, credential: Credential) -> bytes:
-    """https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html"""
+def get_caller_identity(_world: World, _request: ApiRequest, credential: Credential) -> bytes:
+    """Say who holds a credential; needs no permission.
+
+    Source: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
+    """
     principal = credential.principal
     return _answer("GetCallerIdentity", {"Arn": principal.arn, "UserId": principal.user_id, "Account": ACCOUNT})
 
@@ -44,7 +47,7 @@ def assume_role(world: World, request: ApiRequest, credential: Credential) -> by
 
     Raises:
         ApiError: as AWS answers; 501 for a parameter that the rehearsal does not know.
-        UnsupportedPolicy: a policy uses something that the evaluator does not know.
+        UnsupportedPolicyError: a policy uses something that the evaluator does not know.
     """
     asked = request.parameters
     unknown = sorted(asked.keys() - _KNOWN_PARAMETERS)

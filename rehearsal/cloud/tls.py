@@ -50,10 +50,12 @@ class Authority:
 
     @property
     def server_certificate(self) -> Path:
+        """The certificate that every service presents, PEM."""
         return self.directory / "server.crt"
 
     @property
     def server_key(self) -> Path:
+        """The private key of `server_certificate`, PEM, unencrypted."""
         return self.directory / "server.key"
 
     def make(self) -> Authority:
@@ -86,7 +88,7 @@ class Authority:
 
 def _write(path: Path, content: bytes, mode: int) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with open(descriptor, "wb") as file:
+    with os.fdopen(descriptor, "wb") as file:
         file.write(content)
 
 

@@ -35,12 +35,15 @@ class World:
         """Ask IAM about one action of whoever holds this credential.
 
         Args:
+            credential: whose holder asks.
+            action: what for, and on which resource.
             resource_policy: the JSON of a bucket policy, or with `trust` of a role's trust policy.
+            trust: whether the action is to assume a role, on whose trust policy it depends.
             endpoint: the VPC endpoint through which the request comes.
             secure: whether it came over TLS.
 
         Raises:
-            UnsupportedPolicy: a policy uses something that the evaluator does not know.
+            UnsupportedPolicyError: a policy uses something that the evaluator does not know.
         """
         principal = credential.principal
         context = {"aws:SecureTransport": str(secure).lower()}

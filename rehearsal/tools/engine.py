@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rehearsal.console import StepFailed, console, run_logged
+from rehearsal.console import StepError, console, run_logged
 from rehearsal.tools.store import entry, home, log_file, recipe_key, remove_tree
 from rehearsal.tools.system import can_boot, which
 from rehearsal.tools.tree import bootstrap
@@ -73,7 +73,8 @@ def go() -> Path:
             next_action=f"install Go {'.'.join(map(str, _OLDEST_GO))} or newer",
         )
 
-    return entry("go", _GO_WHEEL.partition("==")[2], build, expect="1 minute") / "bin" / "go"
+    # The wheel's own bin/go is a Python script that finds its package only where Python looks for packages.
+    return entry("go", _GO_WHEEL.partition("==")[2], build, expect="1 minute") / "go" / "bin" / "go"
 
 
 def go_build(module: str, packages: dict[str, str], directory: Path, *flags: str) -> None:
@@ -101,7 +102,7 @@ def _download_pulumi(directory: Path) -> bool:
     """Put the official release into `directory`; False when its hosts cannot be reached.
 
     Raises:
-        StepFailed: when what was downloaded is not what its checksums say.
+        StepError: when what was downloaded is not what its checksums say.
     """
     processor = "arm64" if platform.machine() in ("arm64", "aarch64") else "x64"
     name = f"pulumi-v{PULUMI_VERSION}-{sys.platform}-{processor}.tar.gz"
@@ -118,7 +119,7 @@ def _download_pulumi(directory: Path) -> bool:
         return False
     digest = hashlib.sha256(archive).hexdigest()
     if sums.get(name) != digest:
-        raise StepFailed(
+        raise StepError(
             "pulumi",
             f"{name} has SHA-256 {digest}, its checksums say {sums.get(name)}",
             next_action="try again; if it stays so, do not use that file",
@@ -188,7 +189,7 @@ def sccache() -> Path:
             return
         reason = can_boot()
         if reason is not None:
-            raise StepFailed(
+            raise StepError(
                 "sccache",
                 f"no cargo {'.'.join(map(str, _OLDEST_CARGO))} or newer, and none can be set up: {reason}",
                 next_action="install Rust with rustup (https://rustup.rs)",

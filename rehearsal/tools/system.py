@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from rehearsal.console import StepFailed, run_logged, step
+from rehearsal.console import StepError, run_logged, step
 from rehearsal.tools.store import log_file
 
 # Program, or file -> Debian package. What is there is used as it is, whatever installed it.
@@ -49,7 +49,7 @@ def require_packages() -> None:
     """Install what is missing (as root on a Debian), or say what to install.
 
     Raises:
-        StepFailed: naming every missing package at once.
+        StepError: naming every missing package at once.
     """
     missing = sorted({package for needed, package in PACKAGES.items() if not _is_there(needed)})
     if not missing:
@@ -57,7 +57,7 @@ def require_packages() -> None:
     title = f"system packages: {' '.join(missing)}"
     command = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
     if os.geteuid() != 0 or which("apt-get") is None:
-        raise StepFailed(title, "not installed", next_action=f"install them, on Debian: {' '.join(command)}")
+        raise StepError(title, "not installed", next_action=f"install them, on Debian: {' '.join(command)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "PATH": _SEARCH_PATH}
     with step(title):
         log = log_file("system-packages")

@@ -36,7 +36,7 @@ def bootstrap(
         environment: more variables for its hooks.
 
     Raises:
-        StepFailed: with the last lines of the log.
+        StepError: with the last lines of the log.
     """
     run_logged(
         "mmdebstrap",

@@ -1,4 +1,7 @@
-"""docker/with-sccache.sh with the real sccache, a real compiler and an S3 that decides by IAM policy (moto, in a process of its own)."""
+"""docker/with-sccache.sh with the real sccache, a real compiler and an S3 that decides by IAM policy.
+
+That S3 is moto, in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -152,17 +155,11 @@ class Wrapper:
         place_secret = "mount -t tmpfs tmpfs /run; mkdir /run/secrets; "
         place_secret += "cat >/run/secrets/aws; " if secret is not None else ""
         before = set(Path("/tmp").glob("with-sccache.*"))
+        in_namespace = ["unshare", "--mount", "--map-root-user", "sh", "-c"]
+        in_namespace += [f'set -e; {place_secret}exec "$@" </dev/null', "sh"]
         done = subprocess.run(
             [
-                "unshare",
-                "--mount",
-                "--map-root-user",
-                "sh",
-                "-c",
-                f'set -e; {place_secret}exec "$@" </dev/null',
-                "sh",
-            ]
-            + [
+                *in_namespace,
                 str(self.script),
                 step,
                 "sh",
@@ -352,7 +349,8 @@ def test_most_talkative_log_shows_no_credential(wrapper: Wrapper, store: Store) 
         secret=_lines(store.writer) + "AWS_SESSION_TOKEN=a-t0ken\n",
         SCCACHE_LOG="trace",
     )
-    # moto does not know the token, so whether the store takes it is not the question here; the requests are sent and logged.
+    # moto does not know the token, so whether the store takes it is not the question here; the requests are sent and
+    # logged.
     assert "opendal" in step.output
     assert not [value for value in [store.writer["AWS_SECRET_ACCESS_KEY"], "a-t0ken"] if value in step.output]
 

@@ -229,6 +229,7 @@ def test_takes_its_socket_from_systemd() -> None:
     finally:
         process.terminate()
         process.wait()
+        listening.close()
 
 
 def test_is_not_started_without_its_socket(monkeypatch: pytest.MonkeyPatch) -> None:

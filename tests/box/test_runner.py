@@ -11,6 +11,7 @@ import pytest
 
 from buildspec.box import config as box
 from buildspec.box import runner, spec
+from buildspec.box.jobs import max_jobs
 from buildspec.box.status import PhaseStatus
 from tests.box.support import BUCKET, INSTANCE, box_config
 
@@ -239,7 +240,7 @@ def test_projects_own_specification() -> None:
 )
 def test_jobs_follow_processors_and_available_memory(cpus: int, available_kib: int, jobs: int) -> None:
     meminfo = f"MemTotal: 999999999 kB\nMemFree: 1 kB\nMemAvailable:   {available_kib} kB\n"
-    assert runner.max_jobs(cpus, meminfo) == jobs
+    assert max_jobs(cpus, meminfo) == jobs
 
 
 def test_environment_of_the_commands() -> None:

@@ -178,6 +178,16 @@ def test_interleaved_output_stays_with_its_step() -> None:
             [" > [app 2/3] RUN false:", "ERROR: target app: failed to solve: exit code: 1"],
             "target app: step [app 2/3] RUN false: exit code: 1",
         ),
+        (
+            [
+                " > importing cache manifest from registry.example/a:b-cache:",
+                " > [stage-0 2/3] RUN false:",
+                " > [b] importing cache manifest from registry.example/a:b-cache:",
+                " > exporting cache to registry:",
+                "ERROR: failed to solve: exit code: 1",
+            ],
+            "step [stage-0 2/3] RUN false: exit code: 1",
+        ),
     ],
 )
 def test_failed_step(lines: list[str], step: str | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import runpy
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -196,6 +197,14 @@ def run(stack: str, config: Mapping[str, str], world: World | None = None, *, pr
     # finish them.
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
+    # The mocks answer in threads, and make a loop in each that has none, which nobody would ever close.
+    loops = [loop]
+
+    def enter_thread() -> None:
+        loops.append(asyncio.new_event_loop())
+        asyncio.set_event_loop(loops[-1])
+
+    loop.set_default_executor(ThreadPoolExecutor(initializer=enter_thread))
     mocks.set_mocks(
         answers,
         project="rocm-build-box",
@@ -214,5 +223,7 @@ def run(stack: str, config: Mapping[str, str], world: World | None = None, *, pr
     try:
         loop.run_until_complete(pulumi.runtime.run_in_stack(program))
     finally:
-        loop.close()
+        loop.run_until_complete(loop.shutdown_default_executor())
+        for made in loops:
+            made.close()
     return record

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.cloud.iam import Action, Caller, Policies, UnsupportedPolicy, decide, denied_message
+from rehearsal.cloud.iam import Action, Caller, Policies, UnsupportedPolicyError, decide, denied_message
 
 SESSION = "arn:aws:sts::123456789012:assumed-role/box/i-1"
 ROLE = "arn:aws:iam::123456789012:role/path/box"
@@ -173,7 +173,7 @@ def test_conditions(condition: dict[str, Any], context: dict[str, str], holds: b
     ],
 )
 def test_what_is_not_known_is_an_error_and_never_ignored(statement: dict[str, Any]) -> None:
-    with pytest.raises(UnsupportedPolicy):
+    with pytest.raises(UnsupportedPolicyError):
         reason(Policies(identity=[text(statement)]))
 
 

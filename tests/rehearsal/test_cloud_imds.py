@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import http.client
 import json
@@ -58,9 +59,10 @@ class Box:
         connection = http.client.HTTPConnection(
             "127.0.0.1", self.port, source_address=(source or self.address, 0), timeout=5
         )
-        connection.request(method, path, headers=headers or {})
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode("latin-1"), dict(answer.getheaders())
+        with contextlib.closing(connection):
+            connection.request(method, path, headers=headers or {})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode("latin-1"), dict(answer.getheaders())
 
     def token(self) -> str:
         return self.ask("PUT", "/latest/api/token", {TTL: "60"})[1]
@@ -270,7 +272,8 @@ def test_each_secret_is_in_the_journal(box: Box, cloud: Cloud) -> None:
     assert Path(cloud.directory / "issued.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-def test_packets_live_for_one_hop(listener: socket.socket, box: Box) -> None:
+@pytest.mark.usefixtures("cloud")  # sets the listener's limit when it starts
+def test_packets_live_for_one_hop(listener: socket.socket) -> None:
     assert listener.getsockopt(socket.IPPROTO_IP, socket.IP_TTL) == 1
     # Linux hands the value on to accepted connections, which send the answers.
     with listening() as other:

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -35,11 +35,14 @@ Headers = dict[str, str]
 
 
 class Client:
-    """What docker does, by hand: one connection to the registry's host name."""
+    """What docker does, by hand: one connection to the registry's host name, kept until the test's end."""
+
+    opened: ClassVar[list[http.client.HTTPSConnection]] = []
 
     def __init__(self, cloud: Cloud, authorization: str | None) -> None:
         context = ssl.create_default_context(cafile=str(cloud.ca_certificate))
         self._connection = http.client.HTTPSConnection(cloud.endpoint.removeprefix("https://"), context=context)
+        self.opened.append(self._connection)
         self._headers = {"Host": REGISTRY_HOST}
         if authorization:
             self._headers["Authorization"] = authorization
@@ -94,6 +97,13 @@ def sign_in(cloud: Cloud, credential: Credential | None = None) -> Client:
     data = cloud.client("ecr", credential).get_authorization_token()["authorizationData"][0]
     assert data["proxyEndpoint"] == f"https://{REGISTRY_HOST}"
     return Client(cloud, f"Basic {data['authorizationToken']}")
+
+
+@pytest.fixture(autouse=True)
+def connections() -> Iterator[None]:
+    yield
+    while Client.opened:
+        Client.opened.pop().close()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import ssl
@@ -263,11 +264,13 @@ def test_credentials_that_are_no_good(cloud: Cloud, bucket: str) -> None:
 
 def test_unsigned_request_is_refused(cloud: Cloud, bucket: str) -> None:
     context = ssl.create_default_context(cafile=str(cloud.ca_certificate))
-    connection = http.client.HTTPSConnection(cloud.endpoint.removeprefix("https://"), context=context)
-    connection.request("GET", f"/{bucket}/cache/known")
-    answer = connection.getresponse()
-    assert answer.status == 403
-    assert b"<Code>AccessDenied</Code>" in answer.read()
+    with contextlib.closing(
+        http.client.HTTPSConnection(cloud.endpoint.removeprefix("https://"), context=context)
+    ) as connection:
+        connection.request("GET", f"/{bucket}/cache/known")
+        answer = connection.getresponse()
+        assert answer.status == 403
+        assert b"<Code>AccessDenied</Code>" in answer.read()
 
 
 def test_virtual_host_path_and_odd_keys(cloud: Cloud, bucket: str) -> None:
@@ -288,6 +291,7 @@ def test_virtual_host_path_and_odd_keys(cloud: Cloud, bucket: str) -> None:
         connection.request("GET", "/cache/%C3%BC%20a%2Bb//c%252F%3Fd", headers=headers)
         answer = connection.getresponse()
         assert (answer.status, answer.read()) == (200, b"odd")
+    connection.close()
     last = journal(cloud.directory, "requests.jsonl")[-1]
     assert last["path"] == f"/{bucket}/{key}"
 

@@ -133,6 +133,7 @@ def test_one_connection_serves_many_requests(cloud: Cloud, bucket: str) -> None:
         answer = connection.getresponse()
         assert (answer.status, answer.read()) == (200, b"")
     assert connection.sock is used
+    connection.close()
     assert time.monotonic() - began < 2
 
 
@@ -161,6 +162,7 @@ def test_bodies_in_chunks_and_bodies_unread(cloud: Cloud, bucket: str) -> None:
     )
     taken = connection.getresponse()
     assert (taken.status, taken.read()) == (200, b"")
+    connection.close()
     body = cloud.client("s3").get_object(Bucket=bucket, Key="chunked")["Body"].read()
     assert body == b"one" + b"two" * 50_000
 
@@ -202,6 +204,7 @@ def test_stop_ends_everything(tmp_path: Path) -> None:
         kept.getresponse().read()
         assert len(children() - before) == 1
     assert children() == before
+    kept.close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
     # The next cloud of the process knows nothing of it.

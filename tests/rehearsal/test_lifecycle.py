@@ -1,4 +1,4 @@
-"""What `destroy` takes and what it leaves, on the real engine. The instances here do not boot: no test needs them to."""
+"""What `destroy` takes and what it leaves, on the real engine. No instance boots here: no test needs one to."""
 
 from __future__ import annotations
 

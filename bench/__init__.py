@@ -1,0 +1,1 @@
+"""What the project's own tools cost, as ratios to something that everybody has: `make bench`."""

@@ -1,0 +1,151 @@
+"""Every target and group, as Bake understands them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bake.effects import IMAGES
+from tests.bake.support import CACHED, COMPILING, DEVICE, EVERY, Bake
+
+GROUPS = {
+    "default": {"runtime"},
+    "all": EVERY - {"cache-probe"},
+    "torch": {"triton", "pytorch", "torchvision"},
+    "serving": {"atom", "nixl", "lmcache", "vllm"},
+}
+
+SIBLINGS = {
+    "sccache": set(),
+    "cache-probe": {"sccache"},
+    "rocm": set(),
+    "base": {"rocm"},
+    "triton": {"sccache", "base"},
+    "pytorch": {"sccache", "base"},
+    "torchvision": {"sccache", "base", "pytorch"},
+    "aiter": {"sccache", "base", "triton", "pytorch"},
+    "atom": {"base"},
+    "cupy-wheel": {"sccache", "base"},
+    "cupy": {"base", "cupy-wheel"},
+    "nixl": {"sccache", "base"},
+    "lmcache": {"sccache", "base", "pytorch"},
+    "vllm": {"sccache", "base", "pytorch"},
+    "runtime": {"base", "triton", "pytorch", "torchvision", "aiter", "atom", "cupy-wheel", "nixl", "lmcache", "vllm"},
+}
+
+ARGS: dict[str, dict[str, str]] = {
+    "sccache": {"SCCACHE_VERSION": "0.19.0"},
+    "cache-probe": {},
+    "rocm": {"ROCM_VERSION": "10.1.0-full"},
+    "base": {"PYTHON_VERSION": "3.14"},
+    "triton": {"TRITON_VERSION": "3.9.0", "TRITON_REF": "aad2a60d958f945420c5c40936b37d411fb02e89"},
+    "pytorch": {
+        "PYTORCH_VERSION": "2.15.0",
+        "GIT_REF": "",
+        "USE_AITER": "ON",
+        "USE_FLASH_ATTENTION": "ON",
+        "USE_ROCM_CK_SDPA_GFX12": "OFF",
+    },
+    "torchvision": {"TORCHVISION_REF": "v0.29.2"},
+    "aiter": {"AITER_REF": "v0.1.29", "USE_FLYDSL": "ON", "PREBUILD_KERNELS": "0"},
+    "atom": {"ATOM_REPO": "https://github.com/ROCm/ATOM.git", "ATOM_REF": "v0.1.9"},
+    "cupy-wheel": {"CUPY_REF": "v14.2.0"},
+    "cupy": {},
+    "nixl": {"NIXL_REF": "v1.5.2", "UCX_REF": "v1.22.0"},
+    "lmcache": {"LMCACHE_REF": "v0.5.7"},
+    "vllm": {"VLLM_REF": "v0.33.0", "RUST_VERSION": "1.95"},
+    "runtime": {"ROCM_PRUNE_PROFILE": "keep-toolchain"},
+}
+
+COMPILE_ARGS = {
+    "FORCE_RECACHE": "false",
+    "MAX_JOBS": "",
+    "REQUIRE_SCCACHE": "1",
+    "SCCACHE_BUCKET": "",
+    "SCCACHE_LOG": "warn",
+    "SCCACHE_REGION": "",
+    "SCCACHE_S3_KEY_PREFIX": "rocm-pytorch",
+    "SCCACHE_WEBDAV_ENDPOINT": "http://snoc-strix.fold-leaffish.ts.net:8081",
+    "SCCACHE_WEBDAV_KEY_PREFIX": "rocm-pytorch",
+}
+
+
+def cache(tag: str) -> dict[str, str]:
+    return {"type": "registry", "ref": f"{IMAGES}:{tag}", "registry.insecure": "true"}
+
+
+def expected(name: str) -> dict[str, Any]:
+    target: dict[str, Any] = {
+        "context": "docker",
+        "contexts": {
+            "debian": "docker-image://docker.io/library/debian:trixie-slim",
+            **{sibling: f"target:{sibling}" for sibling in SIBLINGS[name]},
+        },
+        "dockerfile": f"Dockerfile.{name}",
+        "args": {
+            "BUILDKIT_BUILD_NAME": f"{name} (dev)",
+            "SOURCE_DATE_EPOCH": "1700000000",
+            **ARGS[name],
+            **(COMPILE_ARGS if name in COMPILING else {}),
+            **({"PYTORCH_ROCM_ARCH": "gfx950"} if name in DEVICE else {}),
+        },
+        "labels": {
+            "org.opencontainers.image.created": "",
+            "org.opencontainers.image.revision": "",
+            "org.opencontainers.image.source": "https://github.com/sbates130272/rocm-pytorch-build",
+        },
+        "tags": [f"{IMAGES}:{name}"],
+        "output": [{"type": "image", "rewrite-timestamp": "true", "registry.insecure": "true"}],
+    }
+    if name == "sccache":
+        target["contexts"]["rust"] = "docker-image://docker.io/library/rust:1.95-slim-bookworm"
+    if name in CACHED:
+        target["cache-from"] = [cache(f"{name}-cache"), cache(f"{name}-cache-ref")]
+        target["cache-to"] = [
+            {
+                **cache(f"{name}-cache"),
+                **{"mode": "max", "image-manifest": "true", "oci-mediatypes": "true", "ignore-error": "true"},
+            }
+        ]
+    return target
+
+
+@pytest.mark.parametrize("name", sorted(EVERY))
+def test_target(bake: Bake, name: str) -> None:
+    target = bake.target(name)
+    assert target.pop("description")
+    assert target == expected(name)
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_group(bake: Bake, name: str) -> None:
+    printed = bake.print(name)
+    # Bake names what a command line asks for "default".
+    named = printed["group"].get(name, printed["group"]["default"])
+    assert set(named["targets"]) == GROUPS[name]
+    inputs = set(GROUPS[name])
+    while more := {sibling for target in inputs for sibling in SIBLINGS[target]} - inputs:
+        inputs |= more
+    assert printed["target"].keys() == inputs
+
+
+def test_push_keeps_what_the_output_is_told(bake: Bake) -> None:
+    assert bake.print("--push", "cache-probe")["target"]["cache-probe"]["output"] == [
+        {"type": "image", "push": "true", "rewrite-timestamp": "true", "registry.insecure": "true"}
+    ]
+
+
+def test_images_without_steps_say_so(checkout: Path) -> None:
+    for name in EVERY - {"sccache", "cache-probe"}:
+        *_, step = (checkout / f"docker/Dockerfile.{name}").read_text().splitlines()
+        script = "--mount=type=bind,source=not-written.sh,target=/usr/local/bin/not-written"
+        assert step == f"RUN {script} not-written {name}"
+
+
+def test_the_step_that_says_so(checkout: Path) -> None:
+    failed = subprocess.run([checkout / "docker/not-written.sh", "vllm"], check=False, capture_output=True, text=True)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr == "the image vllm cannot be built: docker/Dockerfile.vllm has no steps yet\n"
