@@ -12,5 +12,5 @@ mount -t cgroup2 none /sys/fs/cgroup
 export SYSTEMD_NSPAWN_API_VFS_WRITABLE=network
 exec systemd-nspawn --quiet --directory="$2/root" --register=no --keep-unit --boot --kill-signal=SIGRTMIN+3 \
 	--capability=all --system-call-filter='@keyring bpf' --console=read-only \
-	--tmpfs=/var/lib/docker:mode=0711 --network-namespace-path="/run/netns/$3" --resolv-conf=off \
+	--tmpfs=/var/lib/docker:mode=0711,nr_inodes=2000000 --network-namespace-path="/run/netns/$3" --resolv-conf=off \
 	--bind-ro="$4:/sys/hypervisor"

@@ -39,8 +39,10 @@ def shred(directory: Path) -> None:
         subprocess.run(["shred", "-u", "--", *files], check=True)
 
 
-def outcome(environment: Mapping[str, str]) -> tuple[int, str | None]:
-    """Return the build's exit code and, if something else than the runner ended it, what that was.
+def outcome(environment: Mapping[str, str], runner_error: str | None) -> tuple[int, str | None]:
+    """Return the build's exit code and, if something else than one of its commands ended it, what that was.
+
+    ``runner_error`` is why the runner gave up, if it did.
 
     A stop or a power-off in the middle of the build has SERVICE_RESULT=success, so that says nothing: only a
     process that exited by itself with 0 has succeeded. Without EXIT_CODE the main process never ran: an
@@ -52,7 +54,7 @@ def outcome(environment: Mapping[str, str]) -> tuple[int, str | None]:
     exit_status = environment["EXIT_STATUS"]
     if environment["EXIT_CODE"] == "exited":
         if result in ("success", "exit-code"):
-            return int(exit_status), None
+            return int(exit_status), None if runner_error is None else f"the runner failed: {runner_error}"
         return max(1, int(exit_status)), _REASONS.get(result, f"the unit ended with result {result}")
     number = SIGNAL_EXIT_CODES + signal.Signals[f"SIG{exit_status}"].value
     killed = f"{environment['EXIT_CODE']} by signal {exit_status}"
@@ -102,6 +104,11 @@ def tail(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()[-LAST_LINES:]
 
 
+def runner_error(path: Path) -> str | None:
+    """Return why the runner gave up; None when it did not."""
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
 class Steps:
     """Runs steps one after the other; a step that fails does not keep the next from being tried."""
 
@@ -120,7 +127,15 @@ class Steps:
 def main() -> int:
     """End the build."""
     steps = Steps()
-    # First: what comes later may hang or fail.
+    gave_up: str | None = None
+
+    def read_error() -> None:
+        nonlocal gave_up
+        gave_up = runner_error(box.RUNNER_ERROR_FILE)
+
+    # It is in the directory that is shredded.
+    steps.attempt("runner's error", read_error)
+    # Early: what comes later may hang or fail.
     steps.attempt("shred", lambda: shred(box.RUNTIME_DIRECTORY))
     keep_box = False
 
@@ -140,7 +155,7 @@ def main() -> int:
                 ),
             )
         state = StatusFile(box.STATE_FILE)
-        exit_code, ended_by = outcome(os.environ)
+        exit_code, ended_by = outcome(os.environ, gave_up)
         current = stored_status(state, config, instance)
         final = final_status(current, exit_code, ended_by, tail(box.LOG_FILE))
         final["warnings"] = [

@@ -298,6 +298,17 @@ def test_log_and_status_out_of_reach_do_not_fail_the_build(places: Path, monkeyp
     assert "ResourceNotFoundException" in shipping
 
 
+@pytest.mark.usefixtures("aws", "places")
+def test_a_runner_that_gives_up_leaves_the_reason() -> None:
+    box.TOKEN_FILE.write_text("5ec3e7\n")
+    # Writing to it is what fails on a full disk.
+    box.LOG_FILE.parent.mkdir()
+    box.LOG_FILE.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        runner.main()
+    assert box.RUNNER_ERROR_FILE.read_text() == "OSError: [Errno 28] No space left on device"
+
+
 def test_output_comes_live() -> None:
     seen: list[float] = []
     shell = runner.Shell({"PATH": "/usr/bin:/bin"}, lambda _line: seen.append(time.monotonic()))
