@@ -31,7 +31,7 @@ COMPILE_SLOWLY = """\
 for number in $(seq 1 "$FILES"); do
     echo "int of_${NONCE}_$number;" >/tmp/one.c
     $COMPILER_LAUNCHER gcc -c /tmp/one.c -o /tmp/one.o
-    sleep 0.5
+    sleep "$PAUSE"
 done
 touch /done
 """
@@ -66,7 +66,8 @@ def file_on(kept: KeptBox, path: str, text: str) -> Iterator[None]:
     try:
         yield
     finally:
-        kept.run("rm", "--force", path)
+        if kept.machine.running:
+            kept.run("rm", "--force", path)
 
 
 @contextmanager
@@ -88,8 +89,8 @@ def bake_of(kept: KeptBox, step: str, arguments: Mapping[str, str] | None = None
 
 
 @contextmanager
-def slow_compile(kept: KeptBox, files: int) -> Iterator[str]:
-    """A bake with one compiling step of as many small files, each half a second after the last."""
+def slow_compile(kept: KeptBox, files: int, pause: float = 0.5) -> Iterator[str]:
+    """A bake with one compiling step of as many small files, with `pause` seconds after each."""
     caches = "".join(f"ARG {name}\n" for name in ("SCCACHE_BUCKET", "SCCACHE_REGION", "SCCACHE_S3_KEY_PREFIX"))
     caches += "".join(f"ARG {name}\n" for name in ("SCCACHE_LOG", "REQUIRE_SCCACHE", "MAX_JOBS"))
     step = (
@@ -99,7 +100,7 @@ def slow_compile(kept: KeptBox, files: int) -> Iterator[str]:
         "--mount=type=bind,source=with-sccache.sh,target=/usr/local/bin/with-sccache "
         "with-sccache fault bash /compile"
     )
-    with bake_of(kept, step, {"FILES": str(files)}) as nonce:
+    with bake_of(kept, step, {"FILES": str(files), "PAUSE": str(pause)}) as nonce:
         yield nonce
 
 
