@@ -35,6 +35,7 @@ check: version-scrub-check ## lint, types, generated files up to date
 	$(VENV)/bin/shfmt --diff $(SHELL_SCRIPTS)
 	$(PYTHON) -m infra.iam_page --check
 	$(PYTHON) scripts/check-defaults.py
+	$(PYTHON) -m rehearsal.rules_page --check
 
 version-check: $(VENV)/.complete ## each version against its upstream's newest release and the registry's wheels
 	$(PYTHON) -m scripts.version_check
@@ -47,6 +48,7 @@ version-scrub-check: $(VENV)/.complete ## see that the documentation has the ver
 
 docs: version-scrub ## write the generated pages again
 	$(PYTHON) -m infra.iam_page
+	$(PYTHON) -m rehearsal.rules_page
 
 bench: $(VENV)/.complete ## what the tools cost, as ratios to what they are measured against
 	$(PYTHON) -m bench

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Boots a box; runs inside `unshare --mount`, so that its mounts end with it.
+# Boots a box; runs inside `unshare --mount --pid`, so that its mounts and all its processes end with it.
 # usage: boot-box.sh LOWER OVERLAY NETNS HYPERVISOR
 set -eu
 mkdir -p "$2/upper" "$2/work" "$2/root"
@@ -10,7 +10,7 @@ mount -t cgroup2 none /sys/fs/cgroup
 # Without @keyring and bpf no container starts inside (session keyring, device cgroups). VFS_WRITABLE: dockerd writes
 # net.* sysctls. Docker's data goes on a tmpfs because overlayfs does not stack on an overlay.
 export SYSTEMD_NSPAWN_API_VFS_WRITABLE=network
-exec systemd-nspawn --quiet --directory="$2/root" --register=no --keep-unit --boot --kill-signal=SIGRTMIN+3 \
+systemd-nspawn --quiet --directory="$2/root" --register=no --keep-unit --boot --kill-signal=SIGRTMIN+3 \
 	--capability=all --system-call-filter='@keyring bpf' --console=read-only \
 	--tmpfs=/var/lib/docker:mode=0711,nr_inodes=2000000 --network-namespace-path="/run/netns/$3" --resolv-conf=off \
 	--bind-ro="$4:/sys/hypervisor"

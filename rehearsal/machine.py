@@ -11,8 +11,9 @@ from pathlib import Path
 
 from rehearsal.console import last_lines
 from rehearsal.network import Edge
+from rehearsal.reachability import Reach
 from rehearsal.tools.store import remove_tree
-from rehearsal.tools.system import which
+from rehearsal.tools.system import ending_with_this_thread, which
 
 # cloud-init takes an instance for AWS, and so uses IMDSv2, when its hypervisor's UUID starts with ec2
 # (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/identify_ec2_instances.html).
@@ -52,22 +53,34 @@ class Machine:
         return self.directory / "overlay" / "upper"
 
     def boot(self) -> None:
-        """Start the box; returns at once."""
+        """Start the box; returns at once. It ends with the thread that calls this."""
         hypervisor = self.directory / "hypervisor"
         hypervisor.mkdir(parents=True)
         (hypervisor / "uuid").write_text(_HYPERVISOR_UUID)
-        self._namespace = self._edge.add_box(self.instance_id[-8:], self.address, self._mac)
+        self._namespace = self._edge.add_box(self._box, self.address, self._mac)
         with self.console_log.open("wb") as log:
             self._process = subprocess.Popen(
-                [
-                    *(which("unshare") or "unshare", "--mount", "--propagation", "private"),
-                    *(_BOOT, self._rootfs, self.directory / "overlay", self._namespace, hypervisor),
-                ],
+                ending_with_this_thread(
+                    [
+                        *(which("unshare") or "unshare", "--mount", "--propagation", "private"),
+                        # systemd-nspawn that is killed leaves its box running; a process namespace does not.
+                        *("--pid", "--fork", "--kill-child", "--mount-proc"),
+                        *(_BOOT, self._rootfs, self.directory / "overlay", self._namespace, hypervisor),
+                    ]
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def allow(self, reach: Reach) -> None:
+        """Let it reach this from now on; until the first time, it is DNS and the metadata service."""
+        self._edge.allow(self._box, reach)
+
+    @property
+    def _box(self) -> str:
+        return self.instance_id[-8:]
 
     @property
     def plugged(self) -> bool:
@@ -83,11 +96,15 @@ class Machine:
         """The process id, on this machine, of the box's systemd; None before it runs and after."""
         if self._process is None:
             return None
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
-        if not children.exists():
-            return None
-        pids = children.read_text().split()
-        return int(pids[0]) if pids else None
+        # unshare, the first process of its namespace (boot-box.sh), systemd-nspawn, the box's systemd.
+        pid = self._process.pid
+        for _ in range(3):
+            children = Path(f"/proc/{pid}/task/{pid}/children")
+            pids = children.read_text().split() if children.exists() else []
+            if not pids:
+                return None
+            pid = int(pids[0])
+        return pid
 
     def enter_command(self) -> list[str]:
         """The command that runs what is appended to it inside the box, for a person or a test.

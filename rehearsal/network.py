@@ -4,7 +4,8 @@ Nothing of it touches this machine's own network: no address, route, firewall ru
 way out (Debian's mirrors) is slirp4netns, an ordinary process.
 
     box (its EC2 private address) ── veth ── edge ── slirp ── out
-                                              10.64.0.2 DNS · 198.51.100.10 AWS · 169.254.169.254 metadata
+                                             10.64.0.2 DNS, 169.254.169.254 metadata: always
+                                             198.51.100.20 S3, 198.51.100.10 AWS's other services, out: as EC2 says
 """
 
 from __future__ import annotations
@@ -20,14 +21,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from rehearsal.cloud import REGION
 from rehearsal.console import StepError, last_lines
-from rehearsal.tools.system import which
+from rehearsal.reachability import NOTHING, Egress, Reach
+from rehearsal.tools.system import ending_with_this_thread, which
 
 DNS_ADDRESS = "10.64.0.2"
 """The VPC's resolver: the base of the VPC's network plus two, as on AWS."""
 
 AWS_ADDRESS = "198.51.100.10"
-"""Where every name below amazonaws.com leads: an address of TEST-NET-2 (RFC 5737), so public as AWS's are."""
+"""Where every other name below amazonaws.com leads: an address of TEST-NET-2 (RFC 5737), so public as AWS's are."""
+
+S3_ADDRESS = "198.51.100.20"
+"""Where S3's names lead: it can be reached by another way than the rest of AWS."""
 
 METADATA_ADDRESS = "169.254.169.254"
 
@@ -36,13 +42,37 @@ _SLIRP_DNS = "10.0.2.3"
 _CLONE_NEWNET = 0x40000000
 _START_SECONDS = 10.0
 
-_NAT = """\
+# A box's packets go through the chain of its interface; nothing else may start a connection here, and none begins in a
+# box's direction.
+_FIREWALL = """\
 table ip edge {
+  map boxes {
+    type ifname : verdict
+  }
+  chain input {
+    type filter hook input priority filter; policy drop
+    iifname "lo" accept
+    iifname vmap @boxes
+    ct state established,related accept
+  }
+  chain forward {
+    type filter hook forward priority filter; policy drop
+    oifname != "tap0" ct state new drop
+    iifname vmap @boxes
+    ct state established,related accept
+  }
   chain postrouting {
     type nat hook postrouting priority srcnat
     oifname "tap0" masquerade
   }
 }
+"""
+
+
+_NO_BOX = """\
+delete element ip edge boxes {{ "{interface}" }}
+delete chain ip edge {interface}
+delete chain ip edge {interface}-out
 """
 
 
@@ -104,11 +134,11 @@ class Edge:
         self._directory.mkdir(parents=True, exist_ok=True)
         command("ip", "netns", "add", self.namespace)
         self._ip("link", "set", "lo", "up")
-        for address in (_ROUTER_ADDRESS, DNS_ADDRESS, AWS_ADDRESS, METADATA_ADDRESS):
+        for address in (_ROUTER_ADDRESS, DNS_ADDRESS, AWS_ADDRESS, S3_ADDRESS, METADATA_ADDRESS):
             self._ip("address", "add", f"{address}/32", "dev", "lo")
         self._inside("sysctl", "--quiet", "--write", "net.ipv4.ip_forward=1")
         self._start_slirp()
-        self._inside("nft", "--file", "-", stdin=_NAT)
+        self._inside("nft", "--file", "-", stdin=_FIREWALL)
         self._start_dns()
         return self
 
@@ -131,11 +161,13 @@ class Edge:
     def add_box(self, box: str, address: str, mac: str) -> str:
         """Make a fresh namespace for a box with its EC2 address, and give the namespace's name.
 
-        It has to be fresh for each boot: firewall rules of a box before it would still be there.
+        Until `allow` says more, it reaches DNS and the metadata service. The namespace has to be fresh for each boot:
+        firewall rules of a box before it would still be there.
         """
         namespace = f"{self._prefix}-{box}"
-        interface = f"v{box}"[:15]
+        interface = _interface(box)
         command("ip", "netns", "add", namespace)
+        self._inside("nft", "--file", "-", stdin=_box_firewall(interface, NOTHING))
         inside = ("ip", "-n", namespace)
         command(
             *("ip", "-n", self.namespace, "link", "add", interface, "type", "veth"),
@@ -150,9 +182,21 @@ class Edge:
         command(*inside, "route", "add", "default", "via", _ROUTER_ADDRESS, "src", address)
         return namespace
 
+    def allow(self, box: str, reach: Reach) -> None:
+        """Let a box reach what EC2 lets its instance reach, and no more.
+
+        A connection is cut when its way is gone. One that a security group does not let out any more goes on until it
+        ends, as on AWS: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/security-group-connection-tracking.html
+        """
+        self._inside("nft", "--file", "-", stdin=_box_firewall(_interface(box), reach))
+
     def remove_box(self, namespace: str) -> None:
-        """Remove a box's namespace; its end of the cable here goes with it."""
+        """Remove a box's namespace, its cable and its firewall rules."""
+        interface = _interface(namespace.removeprefix(f"{self._prefix}-"))
+        # Not left to the namespace's end, which the kernel puts off.
+        self._ip("link", "delete", interface)
         command("ip", "netns", "delete", namespace)
+        self._inside("nft", "--file", "-", stdin=_NO_BOX.format(interface=interface))
 
     def _ip(self, *arguments: str) -> None:
         command("ip", "-n", self.namespace, *arguments)
@@ -165,7 +209,10 @@ class Edge:
         program = which(arguments[0]) or arguments[0]
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [program, *arguments[1:]], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+                ending_with_this_thread([program, *arguments[1:]]),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
             )
         self._processes.append(process)
         deadline = time.monotonic() + _START_SECONDS
@@ -192,12 +239,57 @@ class Edge:
             "dnsmasq",
             [
                 *(which("ip") or "ip", "netns", "exec", self.namespace, which("dnsmasq") or "dnsmasq"),
-                *("--keep-in-foreground", "--log-facility=-", "--conf-file=/dev/null", "--pid-file=", "--user=root"),
+                # Another user or group would make the kernel forget that it ends with this process.
+                *("--user=root", "--group=root"),
+                *("--keep-in-foreground", "--log-facility=-", "--conf-file=/dev/null", "--pid-file="),
                 *("--no-resolv", "--no-hosts", "--bind-interfaces", f"--listen-address={DNS_ADDRESS}"),
                 *(f"--address=/amazonaws.com/{AWS_ADDRESS}", f"--server={_SLIRP_DNS}"),
+                *(f"--address=/{name}/{S3_ADDRESS}" for name in (f"s3.{REGION}.amazonaws.com", "s3.amazonaws.com")),
             ],
             ready="started, version",
         )
+
+
+def _interface(box: str) -> str:
+    """The name of the edge's end of a box's cable; Linux takes 15 characters."""
+    return f"v{box}"[:15]
+
+
+def _box_firewall(interface: str, reach: Reach) -> str:
+    """The chain of a box, in place of the one before it.
+
+    What has no way is dropped, as on AWS, so that the box waits and gets no refusal.
+    """
+    egress = "".join(f"    {_match(rule)} accept\n" for rule in sorted(reach.egress, key=repr))
+    let_out = f"    ct state established,related accept\n{egress}    drop\n"
+    return f"""\
+add chain ip edge {interface}
+add chain ip edge {interface}-out
+flush chain ip edge {interface}
+flush chain ip edge {interface}-out
+table ip edge {{
+  chain {interface}-out {{
+{let_out}  }}
+  chain {interface} {{
+    ip daddr {DNS_ADDRESS} accept
+    ip daddr {METADATA_ADDRESS} accept
+    ip daddr {S3_ADDRESS} {f"goto {interface}-out" if reach.s3 else "drop"}
+    ip daddr {_ROUTER_ADDRESS} drop
+    {f"goto {interface}-out" if reach.internet else "drop"}
+  }}
+}}
+add element ip edge boxes {{ "{interface}" : goto {interface} }}
+"""
+
+
+def _match(rule: Egress) -> str:
+    to = f"ip daddr {rule.network}"
+    if rule.protocol == "-1":
+        return to
+    if rule.ports is None:
+        return f"{to} ip protocol {rule.protocol}"
+    lowest, highest = rule.ports
+    return f"{to} {rule.protocol} dport {lowest if lowest == highest else f'{lowest}-{highest}'}"
 
 
 def remove_namespaces(prefix: str) -> None:

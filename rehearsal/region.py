@@ -14,11 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from rehearsal import reachability
 from rehearsal.cloud.server import LOOPBACK, Cloud
 from rehearsal.cloud.tls import Authority
 from rehearsal.console import StepError
 from rehearsal.machine import Machine
-from rehearsal.network import AWS_ADDRESS, METADATA_ADDRESS, Edge
+from rehearsal.network import AWS_ADDRESS, METADATA_ADDRESS, S3_ADDRESS, Edge
 from rehearsal.tools import images
 from rehearsal.tools.store import remove_tree
 
@@ -29,7 +30,8 @@ class Region:
     """A running region; a context manager that ends everything in it.
 
     Instances that EC2 says are running boot as machines. A machine that powers itself off becomes `terminated` or
-    `stopped`, as its shutdown behaviour says; an instance that EC2 terminates loses its machine.
+    `stopped`, as its shutdown behaviour says; an instance that EC2 terminates loses its machine. A machine reaches what
+    EC2's state lets its instance reach (`rehearsal.reachability`); a change of that state shows within a second.
     """
 
     def __init__(self, directory: Path, rootfs: Path | None) -> None:
@@ -59,7 +61,7 @@ class Region:
             fronts = [socket.create_server((LOOPBACK, 0), backlog=128)]
             metadata = None
             if self._edge is not None:
-                fronts.append(self._edge.listen(AWS_ADDRESS, 443))
+                fronts.extend(self._edge.listen(address, 443) for address in (AWS_ADDRESS, S3_ADDRESS))
                 metadata = self._edge.listen(METADATA_ADDRESS, 80)
             self.cloud.start(fronts, metadata, with_registry=self._edge is not None)
             self._ec2 = self.cloud.client("ec2")
@@ -115,9 +117,15 @@ class Region:
 
     def _watch_instances(self) -> None:
         try:
+            seen = 0
             while not self._stopping.wait(_POLL_SECONDS):
+                changes = self.cloud.ec2_changes
                 for instance in self._instances():
                     self._follow(instance)
+                    machine = self.machines.get(instance["InstanceId"])
+                    if changes != seen and machine is not None and machine.running:
+                        machine.allow(reachability.describe(self._ec2, instance))
+                seen = changes
         except Exception as error:
             # This thread has no caller; `check` raises it where somebody waits.
             self._failure = error
@@ -149,6 +157,7 @@ class Region:
         )
         self.machines[instance["InstanceId"]] = machine
         machine.boot()
+        machine.allow(reachability.describe(self._ec2, instance))
 
     def _after_shutdown(self, instance_id: str) -> str:
         """The state that an instance's own power-off leads to.

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rehearsal.cloud import ACCOUNT, REGION
@@ -30,6 +31,21 @@ _MOTO_SETTINGS = {
     "MOTO_DISABLE_GLOBAL_CORS": "true",
     "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",
 }
+
+
+@dataclass(frozen=True)
+class RolePolicies:
+    """A role's policies, as JSON.
+
+    Attributes:
+        identity: the inline and the attached ones.
+        boundary: the permissions boundary.
+        trust: who may assume it.
+    """
+
+    identity: tuple[str, ...]
+    boundary: str | None
+    trust: str
 
 
 class Backends:
@@ -70,19 +86,35 @@ class Backends:
         """The IAM role with this ARN, or None."""
         return next((role for role in self._iam().get_roles() if role.arn == arn), None)
 
-    def instance_profile(self, arn: str) -> Any | None:
-        """The instance profile with this ARN, or None."""
-        return next((profile for profile in self._iam().get_instance_profiles() if profile.arn == arn), None)
+    def roles(self) -> list[Any]:
+        """Every IAM role."""
+        return list(self._iam().get_roles())
 
-    def identity_policies(self, role: Any) -> list[str]:
-        """The inline and the attached policies of a role, as JSON."""
-        attached = [_default_document(policy) for policy in role.managed_policies.values()]
-        return [*role.policies.values(), *attached]
+    def user(self, arn: str) -> Any | None:
+        """The IAM user with this ARN, or None."""
+        return next((user for user in self._iam().users.values() if user.arn == arn), None)
 
-    def permissions_boundary(self, role: Any) -> str | None:
-        """The policy that bounds a role, as JSON, or None."""
-        arn = role.permissions_boundary_arn
-        return _default_document(self._iam().managed_policies[arn]) if arn else None
+    def instance_profile(self, wanted: str, *, by: str = "arn") -> Any | None:
+        """The instance profile with this ARN, or `by="name"` with this name, or None."""
+        return next((profile for profile in self.instance_profiles() if getattr(profile, by) == wanted), None)
+
+    def instance_profiles(self) -> list[Any]:
+        """Every instance profile."""
+        return list(self._iam().get_instance_profiles())
+
+    def inline_policies(self, role_name: str) -> dict[str, str]:
+        """The inline policies of a role by their names; none when there is no such role."""
+        return next((role.policies for role in self._iam().get_roles() if role.name == role_name), {})
+
+    def role_policies(self, role: Any) -> RolePolicies:
+        """The policies of a role as they are now."""
+        attached = (_default_document(policy) for policy in role.managed_policies.values())
+        boundary = role.permissions_boundary_arn
+        return RolePolicies(
+            identity=(*role.policies.values(), *attached),
+            boundary=_default_document(self._iam().managed_policies[boundary]) if boundary else None,
+            trust=role.assume_role_policy_document,
+        )
 
     def bucket(self, name: str) -> Any | None:
         """The bucket of this name, or None."""
@@ -109,6 +141,34 @@ class Backends:
 
         return ec2_backends[ACCOUNT][REGION]
 
+    def instances(self) -> list[Any]:
+        """Every instance, those that are terminated too."""
+        reservations = list(self.ec2().reservations.values())
+        return [instance for reservation in reservations for instance in reservation.instances]
+
+    def image(self, image_id: str) -> Any | None:
+        """The AMI with this id, or None."""
+        return self.ec2().amis.get(image_id)
+
+    def zone_of(self, subnet_id: str) -> str | None:
+        """The zone of a subnet, or None when there is no such subnet."""
+        subnets = (subnet for by_id in self.ec2().subnets.values() for subnet in by_id.values())
+        return next((str(subnet.availability_zone) for subnet in subnets if subnet.id == subnet_id), None)
+
+    def zones_with(self, instance_type: str) -> list[str]:
+        """The zones that offer an instance type, in order."""
+        from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS
+
+        offers = INSTANCE_TYPE_OFFERINGS["availability-zone"][REGION]
+        return sorted(offer["Location"] for offer in offers if offer["InstanceType"] == instance_type)
+
+    def vcpus(self, instance_type: str) -> int:
+        """The vCPUs of an instance type; 0 of one that moto has no description of."""
+        from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+        described = INSTANCE_TYPES.get(instance_type, {})
+        return int(described.get("VCpuInfo", {}).get("DefaultVCpus", 0))
+
     def instance_at(self, address: str) -> Any | None:
         """The instance that has this private address and is not terminated, or None.
 
@@ -119,8 +179,7 @@ class Backends:
             return None
         found = [
             instance
-            for reservation in list(self.ec2().reservations.values())
-            for instance in reservation.instances
+            for instance in self.instances()
             if instance.state != "terminated" and instance.private_ip == address
         ]
         if len(found) > 1:
@@ -193,7 +252,8 @@ def _delete_interfaces_with_instances() -> None:
     def terminate_with_interfaces(instance_ids: list[str]) -> Any:
         for instance in backend.get_multi_instances_by_id(instance_ids):
             for interface in instance.nics.values():
-                interface.delete_on_termination = True
+                # They are gone with the first termination; moto would look for them at a second one.
+                interface.delete_on_termination = instance.state != "terminated"
         return terminate(instance_ids)
 
     backend.terminate_instances = terminate_with_interfaces  # type: ignore[method-assign]  # replacing it is the point

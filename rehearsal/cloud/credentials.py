@@ -111,6 +111,11 @@ class Keyring:
         """The credential with this key id, an ended one too: what to answer to it is a rule's business."""
         return self._credentials.get(access_key_id)
 
+    def has_user(self, arn: str) -> bool:
+        """Whether a user's key has been issued under this ARN."""
+        with self._lock:
+            return any(item.principal.arn == arn and item.token is None for item in self._credentials.values())
+
     def find_registry_token(self, password: str) -> tuple[Credential, datetime] | None:
         """Who asked for this registry password, and when it ends or ended; None if it was never issued."""
         return self._registry_tokens.get(password)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from datetime import datetime, timedelta
 from xml.etree import ElementTree
 
 from rehearsal.cloud.xml import document
@@ -15,8 +16,11 @@ STATUS_PHRASES = {
     403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
+    409: "Conflict",
+    429: "Too Many Requests",
     500: "Internal Server Error",
     501: "Not Implemented",
+    503: "Service Unavailable",
 }
 JSON_SERVICES = frozenset({"ecr", "logs", "ssm"})
 QUERY_NAMESPACES = {
@@ -44,7 +48,7 @@ class ApiError(Exception):
 
     @property
     def status_line(self) -> str:
-        """The status as WSGI takes it: `403 Forbidden`."""
+        """The status with its phrase, as WSGI wants it."""
         return f"{self.status} {STATUS_PHRASES[self.status]}"
 
 
@@ -86,6 +90,98 @@ def expired_token(service: str) -> ApiError:
     if service in JSON_SERVICES:
         return ApiError(400, "ExpiredTokenException", message)
     return ApiError(403, "ExpiredToken", message)
+
+
+def wrong_clock(service: str, signed: datetime, now: datetime, longest: timedelta) -> ApiError:
+    """A request whose time is too far from the service's. Sources: see `rules.access.clock_is_right`."""
+    form = "%Y%m%dT%H%M%SZ"
+    if service == "s3":
+        extra = {
+            "RequestTime": f"{signed:{form}}",
+            "ServerTime": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+            "MaxAllowedSkewMilliseconds": str(int(longest.total_seconds() * 1000)),
+        }
+        message = "The difference between the request time and the current time is too large."
+        return ApiError(403, "RequestTimeTooSkewed", message, extra)
+    if service == "ec2":
+        return ApiError(400, "RequestExpired", "Request has expired.")
+    minutes = int(longest.total_seconds() // 60)
+    if signed < now:
+        limit, words = now - longest, f"Signature expired: {signed:{form}} is now earlier than"
+        message = f"{words} {limit:{form}} ({now:{form}} - {minutes} min.)"
+    else:
+        limit, words = now + longest, f"Signature not yet current: {signed:{form}} is still later than"
+        message = f"{words} {limit:{form}} ({now:{form}} + {minutes} min.)"
+    if service in JSON_SERVICES:
+        return ApiError(400, "InvalidSignatureException", message)
+    return ApiError(403, "SignatureDoesNotMatch", message)
+
+
+def throttled(service: str) -> ApiError:
+    """Too many requests, in the words of each service.
+
+    Sources: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html,
+    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html,
+    https://github.com/jlevers/selling-partner-api/issues/278 (STS)
+    """
+    if service == "s3":
+        return ApiError(503, "SlowDown", "Please reduce your request rate.")
+    if service == "ec2":
+        return ApiError(503, "RequestLimitExceeded", "Request limit exceeded.")
+    if service == "registry":
+        return ApiError(429, "TOOMANYREQUESTS", "Rate exceeded")
+    return ApiError(400, "ThrottlingException" if service in JSON_SERVICES else "Throttling", "Rate exceeded")
+
+
+def internal(service: str) -> ApiError:
+    """A failure inside the service.
+
+    Sources: as for `throttled`, and for the others
+    https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html
+    """
+    if service == "s3":
+        return ApiError(500, "InternalError", "We encountered an internal error. Please try again.")
+    if service == "ec2":
+        return ApiError(500, "InternalError", "An internal error has occurred")
+    if service == "registry":
+        return ApiError(500, "UNKNOWN", "unknown error")
+    message = "The request processing has failed because of an unknown error, exception or failure."
+    return ApiError(500, "InternalFailure", message)
+
+
+def invalid(message: str) -> ApiError:
+    """An argument that IAM or STS refuses."""
+    return ApiError(400, "ValidationError", message)
+
+
+def constraint(value: str, member: str, words: str) -> ApiError:
+    """An argument that does not keep to the API's model, as IAM and STS say it.
+
+    Source: https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html (the code).
+    """
+    return invalid(f"1 validation error detected: Value '{value}' at '{member}' failed to satisfy constraint: {words}")
+
+
+def require_range(value: int, member: str, lowest: int, highest: int) -> None:
+    """Refuse an argument outside of its range.
+
+    Raises:
+        ApiError: as `constraint`.
+    """
+    if value < lowest:
+        raise constraint(str(value), member, f"Member must have value greater than or equal to {lowest}")
+    if value > highest:
+        raise constraint(str(value), member, f"Member must have value less than or equal to {highest}")
+
+
+def require_length(value: str, member: str, longest: int) -> None:
+    """Refuse an argument that is too long.
+
+    Raises:
+        ApiError: as `constraint`.
+    """
+    if len(value) > longest:
+        raise constraint(value, member, f"Member must have length less than or equal to {longest}")
 
 
 def missing_token(service: str) -> ApiError:
@@ -130,7 +226,11 @@ def render(service: str, error: ApiError) -> tuple[str, bytes]:
         root = document(
             "ErrorResponse",
             {
-                "Error": {"Type": "Sender", "Code": error.code, "Message": error.message},
+                "Error": {
+                    "Type": "Sender" if error.status < 500 else "Receiver",
+                    "Code": error.code,
+                    "Message": error.message,
+                },
                 "RequestId": request_id,
             },
             QUERY_NAMESPACES.get(service),

@@ -9,11 +9,12 @@ from rehearsal.cloud import REGISTRY_HOST, sts
 from rehearsal.cloud.backends import SERVICES
 from rehearsal.cloud.credentials import Credential
 from rehearsal.cloud.errors import JSON_SERVICES, JSON_TYPE, ApiError, render
+from rehearsal.cloud.faults import Call, UnansweredError
 from rehearsal.cloud.iam import UnsupportedPolicyError
 from rehearsal.cloud.journal import Journal
 from rehearsal.cloud.registry import Registry
 from rehearsal.cloud.requests import ApiRequest, parse
-from rehearsal.cloud.rules import RULES
+from rehearsal.cloud.rules import Ruleset
 from rehearsal.cloud.serving import StartResponseRecorder, answer
 from rehearsal.cloud.world import World
 
@@ -26,10 +27,13 @@ Answer = Callable[[World, ApiRequest, Credential], bytes]
 class Front:
     """Decides, answers and logs each request. Safe for threads."""
 
-    def __init__(self, world: World, registry: Registry, journal: Journal) -> None:
+    def __init__(self, world: World, rules: Ruleset, registry: Registry, journal: Journal) -> None:
         self._world = world
+        self._rules = rules
         self._registry = registry
         self._journal = journal
+        # How many requests have changed something in EC2, its network included.
+        self.ec2_changes = 0
         # What the cloud answers itself, because moto would not know the sessions and tokens.
         self._own: dict[tuple[str, str], Answer] = {
             ("sts", "AssumeRole"): sts.assume_role,
@@ -51,11 +55,16 @@ class Front:
         path = environ["PATH_INFO"]
         try:
             request = parse(environ)
+            request.credential = self._world.keyring.find(request.access_key_id or "")
+            self._world.faults.meet(Call(request.service, request.operation, request.asked_path))
             body = self._decided(request, recorder)
         except ApiError as error:
             body = _error(request, recorder, error)
         except UnsupportedPolicyError as error:
             body = _error(request, recorder, ApiError(501, "NotImplemented", f"The rehearsal cannot decide: {error}"))
+        except UnansweredError:
+            self._log(request, environ, path, None)
+            raise
         self._log(request, environ, path, recorder.status)
         start(recorder.status, recorder.headers)
         return [body]
@@ -66,8 +75,7 @@ class Front:
                 501, "NotImplemented", f"The rehearsal's cloud has {sorted(SERVICES)}, not {request.service}"
             )
         with self._world.backends.locked():
-            for rule in RULES:
-                rule(self._world, request)
+            self._rules.apply(self._world, request)
             own = self._own.get((request.service, request.operation))
             if own is not None and request.credential is not None:
                 body = own(self._world, request, request.credential)
@@ -77,9 +85,18 @@ class Front:
             application = self._world.backends.application(request.service)
             answered = application(request.environ, recorder)
             body = b"".join(answered)
-            if request.operation == "DeleteRepository" and recorder.status.startswith("200"):
-                self._registry.forget(request.parameters["repositoryName"])
+            if recorder.status.startswith("200"):
+                self._follow(request)
         return body
+
+    def _follow(self, request: ApiRequest) -> None:
+        """Tell the other parts of the cloud what moto has done."""
+        if request.operation == "DeleteRepository":
+            self._registry.forget(request.parameters["repositoryName"])
+        elif request.service == "iam" and not request.operation.startswith(("Get", "List")):
+            self._world.note_iam()
+        elif request.service == "ec2" and not request.operation.startswith("Describe"):
+            self.ec2_changes += 1
 
     def _answer_registry(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
         status = ""
@@ -104,7 +121,7 @@ class Front:
         )
         return body
 
-    def _log(self, request: ApiRequest | None, environ: dict[str, Any], path: str, status: str) -> None:
+    def _log(self, request: ApiRequest | None, environ: dict[str, Any], path: str, status: str | None) -> None:
         credential = request.credential if request else None
         self._journal.request(
             {
@@ -114,9 +131,9 @@ class Front:
                 "key": request.access_key_id if request else None,
                 "source": environ["REMOTE_ADDR"],
                 "method": environ["REQUEST_METHOD"],
-                # Of S3 always bucket and key, whether the bucket came in the host name or in the path.
-                "path": f"/{request.bucket}/{request.key}" if request and request.bucket else path,
-                "status": int(status[:3]),
+                "path": request.asked_path if request else path,
+                # None when there was no answer.
+                "status": int(status[:3]) if status else None,
             }
         )
 

@@ -186,6 +186,19 @@ def denied_message(caller_arn: str, action: Action, decision: Decision, *, quote
     return f"{refused} {decision.reason}".rstrip()
 
 
+def named_principals(document: str) -> list[str]:
+    """The AWS principals that a policy names; none of what is no policy at all."""
+    try:
+        statements = _listed(json.loads(document)["Statement"])
+    except (KeyError, ValueError):
+        return []
+    found: list[str] = []
+    for statement in statements:
+        principal = statement.get("Principal", {})
+        found.extend(_listed(principal.get("AWS", [])) if isinstance(principal, dict) else _listed(principal))
+    return found
+
+
 def _implicit(kind: PolicyKind, action: Action) -> Decision:
     return Decision(False, f"because no {kind.value} allows the {action.name} action")
 

@@ -26,11 +26,13 @@ import yaml
 
 from rehearsal.cloud import ACCOUNT, REGION, REGISTRY_HOST
 from rehearsal.cloud.credentials import Credential
-from rehearsal.cloud.errors import STATUS_PHRASES
+from rehearsal.cloud.errors import STATUS_PHRASES, ApiError
+from rehearsal.cloud.faults import REGISTRY, Call
 from rehearsal.cloud.iam import Action, denied_message
 from rehearsal.cloud.requests import ApiRequest
 from rehearsal.cloud.serving import answer
 from rehearsal.cloud.world import World
+from rehearsal.tools.system import ending_with_this_thread
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse
@@ -123,7 +125,10 @@ class Registry:
         path.chmod(0o600)
         with (self._directory / "registry.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [BINARY, "serve", str(path)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                ending_with_this_thread([BINARY, "serve", str(path)]),
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
             )
         self._wait()
 
@@ -154,6 +159,14 @@ class Registry:
         self, environ: dict[str, Any], start: StartResponse
     ) -> tuple[Iterator[bytes] | list[bytes], RegistryCall]:
         """Answer one call of the registry's HTTP API."""
+        asked = _PATH.fullmatch(environ["PATH_INFO"])
+        method = environ["REQUEST_METHOD"]
+        kind = "uploads" if asked and asked["reference"].startswith("uploads/") else asked["kind"] if asked else ""
+        operation = _ACTIONS.get((method, kind), "")
+        try:
+            self._world.faults.meet(Call(REGISTRY, operation, environ["PATH_INFO"]))
+        except ApiError as error:
+            return _refuse(start, error.status, error.code, error.message), RegistryCall(f"ecr:{operation}", None, None)
         signed_in = self._sign_in(environ)
         if signed_in is None:
             headers = [("Www-Authenticate", f'Basic realm="https://{REGISTRY_HOST}/",service="ecr.amazonaws.com"')]
@@ -166,11 +179,7 @@ class Registry:
             return _refuse(start, 403, "DENIED", message), call
         if environ["PATH_INFO"] in ("/v2", "/v2/"):
             return self._pass_on(environ, start, environ["wsgi.input"]), call
-        asked = _PATH.fullmatch(environ["PATH_INFO"])
-        method = environ["REQUEST_METHOD"]
-        kind = "uploads" if asked and asked["reference"].startswith("uploads/") else asked["kind"] if asked else ""
-        operation = _ACTIONS.get((method, kind))
-        if asked is None or operation is None:
+        if asked is None or not operation:
             return _refuse(start, 405, "UNSUPPORTED", "The operation is unsupported."), call
         call = RegistryCall(f"ecr:{operation}", principal, key_id)
         action = Action(call.action, f"arn:aws:ecr:{REGION}:{ACCOUNT}:repository/{asked['name']}")

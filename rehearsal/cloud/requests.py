@@ -104,7 +104,7 @@ class ApiRequest:
         access_key_id: None when the request is not signed.
         parameters: of the query protocol's form, or of the JSON body.
         bucket, key: for S3; the key is decoded.
-        credential: set by the rule that knows the key.
+        credential: whose key it is, None when nobody has been issued it.
     """
 
     environ: dict[str, Any]
@@ -134,6 +134,11 @@ class ApiRequest:
         if self.service == "ec2" and self.operation.startswith("Describe"):
             return [Action(f"ec2:{self.operation}", "*")]
         return None
+
+    @property
+    def asked_path(self) -> str:
+        """The path; of S3 always bucket and key, whether the bucket came in the host name or in the path."""
+        return f"/{self.bucket}/{self.key}" if self.bucket else self.path
 
     def header(self, name: str) -> str | None:
         """The value of a header, whatever the case of its name, or None."""

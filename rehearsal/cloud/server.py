@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -15,11 +16,14 @@ import boto3
 from rehearsal.cloud import REGION
 from rehearsal.cloud.backends import Backends
 from rehearsal.cloud.credentials import Credential, Keyring
+from rehearsal.cloud.faults import Faults
 from rehearsal.cloud.front import Front
 from rehearsal.cloud.imds import MetadataService, limit_hops
 from rehearsal.cloud.journal import Journal
 from rehearsal.cloud.registry import Registry
+from rehearsal.cloud.rules import Ruleset
 from rehearsal.cloud.serving import HttpServer
+from rehearsal.cloud.settings import Settings
 from rehearsal.cloud.tls import Authority
 from rehearsal.cloud.world import World
 
@@ -48,7 +52,9 @@ class Cloud:
         self._journal = Journal(directory)
         self.keyring = Keyring(self._journal)
         self._world = World(Backends(), self.keyring)
+        self._rules = Ruleset()
         self._registry = Registry(directory / "registry", self._world)
+        self._front = Front(self._world, self._rules, self._registry, self._journal)
         self._servers: list[HttpServer] = []
         self._endpoint = ""
         self._session = boto3.Session(region_name=REGION)
@@ -64,6 +70,29 @@ class Cloud:
     def endpoint(self) -> str:
         """The address of all services on this machine's loopback interface."""
         return self._endpoint
+
+    @property
+    def faults(self) -> Faults:
+        """What goes wrong on demand."""
+        return self._world.faults
+
+    @property
+    def settings(self) -> Settings:
+        """Delays, quota and capacity."""
+        return self._world.settings
+
+    @property
+    def ec2_changes(self) -> int:
+        """How many requests have changed something in EC2; another number than before means to look again."""
+        return self._front.ec2_changes
+
+    def without(self, rule: str) -> AbstractContextManager[None]:
+        """Switch one of the rules (`rehearsal.cloud.rules.RULES`) off for the time of a `with` block.
+
+        Raises:
+            ValueError: there is no such rule.
+        """
+        return self._rules.without(rule)
 
     def start(
         self,
@@ -93,8 +122,7 @@ class Cloud:
         if with_registry:
             self._registry.start()
         context = self._authority.server_context()
-        front = Front(self._world, self._registry, self._journal)
-        self._servers = [HttpServer(item, front, self._journal.error, context) for item in front_sockets]
+        self._servers = [HttpServer(item, self._front, self._journal.error, context) for item in front_sockets]
         if imds_socket is not None:
             limit_hops(imds_socket)
             self._servers.append(HttpServer(imds_socket, MetadataService(self._world), self._journal.error))
@@ -103,6 +131,7 @@ class Cloud:
 
     def stop(self) -> None:
         """End the servers, their connections and the registry; once."""
+        self.faults.close()
         for server in self._servers:
             server.close()
         self._registry.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rehearsal.console import StepError, run_logged, step
@@ -20,11 +21,15 @@ PACKAGES = {
     "mmdebstrap": "mmdebstrap",
     "nft": "nftables",
     "nsenter": "util-linux",
+    "setpriv": "util-linux",
     "slirp4netns": "slirp4netns",
     "systemd-nspawn": "systemd-container",
 }
 
 _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+StrPath = str | os.PathLike[str]
 
 
 def which(program: str) -> str | None:
@@ -34,6 +39,14 @@ def which(program: str) -> str | None:
 
 def _is_there(needed: str) -> bool:
     return Path(needed).exists() if needed.startswith("/") else which(needed) is not None
+
+
+def ending_with_this_thread(command: Sequence[StrPath]) -> list[StrPath]:
+    """The command that starts `command` so that it does not outlive its starter, even one that is killed.
+
+    It is the *thread* that counts: the kernel kills the program when the thread that started it ends.
+    """
+    return [which("setpriv") or "setpriv", "--pdeathsig", "KILL", "--", *command]
 
 
 def can_boot() -> str | None:

@@ -146,7 +146,9 @@ def test_an_argument_that_a_target_takes_is_passed_on(tree: Tree, name: str) -> 
 
 
 def test_list_vars_has_every_variable_with_its_source(tree: Tree, declared: bakefile.BakeFile) -> None:
-    shown = tree.values("RUST_VERSION=1.96", REGISTRY="$(x)", SDE_ROCM="", SOURCE_URL="a b")
+    # Set but empty is unset, wherever.
+    set_in = {"REGISTRY": "$(x)", "SOURCE_URL": "a b", "ROCM_VERSION": ""}
+    shown = tree.values("RUST_VERSION=1.96", "SDE_EPOCH=", **set_in)
     assert shown.keys() == declared.variables.keys()
     by_source = {name: source for name, (_, source) in shown.items() if source != "default"}
     others = {"REGISTRY": "environment", "SOURCE_URL": "environment", "RUST_VERSION": "make's command line"}

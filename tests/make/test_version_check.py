@@ -23,6 +23,8 @@ from rehearsal.tools import images
 from scripts import version_check
 from scripts.version_check import Finding, check
 
+OCI = "application/vnd.oci.image"
+MANIFEST = f"{OCI}.manifest.v1+json"
 PIN = "aad2a60d958f945420c5c40936b37d411fb02e89"
 
 # What each upstream has besides what the tests are about: tags that are no releases must not count.
@@ -171,23 +173,30 @@ class Registry:
         self._send("PUT", f"{location}{'&' if '?' in location else '?'}digest={digest}", content)
         return {"digest": digest, "size": len(content)}
 
-    def push(self, tag: str, labels: dict[str, str], *, attested: bool = False) -> None:
-        """An image; with `attested` in an index beside an attestation, as buildx pushes it."""
-        oci = "application/vnd.oci.image"
-        config = self._blob(json.dumps({"architecture": "amd64", "os": "linux", "config": {"Labels": labels}}).encode())
-        manifest = {"schemaVersion": 2, "mediaType": f"{oci}.manifest.v1+json", "layers": []}
-        manifest["config"] = {"mediaType": f"{oci}.config.v1+json", **config}
+    def _manifest(self, config: dict[str, object], reference: str | None = None) -> tuple[str, int]:
+        """Push a manifest without layers under a tag, or by its digest alone; its digest and size."""
+        described = {"mediaType": f"{OCI}.config.v1+json", **self._blob(json.dumps(config).encode())}
+        manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": described, "layers": []}
         content = json.dumps(manifest).encode()
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-        url = f"http://{self.host}/v2/rocm-pytorch/manifests/"
-        self._send("PUT", url + (digest if attested else tag), content, f"{oci}.manifest.v1+json")
-        if attested:
-            entry = {"mediaType": f"{oci}.manifest.v1+json", "digest": digest, "size": len(content)}
-            entries = [
-                {**entry, "platform": {"os": system, "architecture": "amd64"}} for system in ("unknown", "linux")
-            ]
-            index = {"schemaVersion": 2, "mediaType": f"{oci}.index.v1+json", "manifests": entries}
-            self._send("PUT", url + tag, json.dumps(index).encode(), f"{oci}.index.v1+json")
+        self._send("PUT", f"http://{self.host}/v2/rocm-pytorch/manifests/{reference or digest}", content, MANIFEST)
+        return digest, len(content)
+
+    def push(self, tag: str, labels: dict[str, str], *, attested: bool = False) -> None:
+        """An image; with `attested` in an index behind an attestation, as buildx pushes it."""
+        image: dict[str, object] = {"architecture": "amd64", "os": "linux", "config": {"Labels": labels}}
+        if not attested:
+            self._manifest(image, tag)
+            return
+        attestation: dict[str, object] = {"architecture": "unknown", "os": "unknown"}
+        entries = []
+        for config in (attestation, image):
+            digest, size = self._manifest(config)
+            platform = {"os": config["os"], "architecture": config["architecture"]}
+            entries.append({"mediaType": MANIFEST, "digest": digest, "size": size, "platform": platform})
+        index = {"schemaVersion": 2, "mediaType": f"{OCI}.index.v1+json", "manifests": entries}
+        url = f"http://{self.host}/v2/rocm-pytorch/manifests/{tag}"
+        self._send("PUT", url, json.dumps(index).encode(), f"{OCI}.index.v1+json")
 
 
 @pytest.fixture(scope="module")

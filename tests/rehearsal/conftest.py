@@ -20,6 +20,8 @@ from rehearsal.cloud.server import Cloud
 # Boxes in the tests have loopback addresses, so that a client can really come from them.
 VPC_BLOCK = "127.64.0.0/16"
 SUBNET_BLOCK = "127.64.0.0/20"
+# moto chooses one at random otherwise, and not every zone offers every type.
+ZONE = "us-east-1a"
 OPERATOR_ARN = f"arn:aws:iam::{ACCOUNT}:user/operator"
 
 
@@ -59,7 +61,7 @@ class Network:
 def network(cloud: Cloud) -> Network:
     ec2 = cloud.client("ec2")
     vpc = ec2.create_vpc(CidrBlock=VPC_BLOCK)["Vpc"]["VpcId"]
-    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock=SUBNET_BLOCK)["Subnet"]["SubnetId"]
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock=SUBNET_BLOCK, AvailabilityZone=ZONE)["Subnet"]["SubnetId"]
     ec2.modify_subnet_attribute(SubnetId=subnet, MapPublicIpOnLaunch={"Value": True})
     table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
     ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)

@@ -801,6 +801,19 @@ def test_only_a_profile_that_is_not_known_yet_is_retried(code: str, message: str
     assert instance.profile_not_known_yet(error) is expected
 
 
+def test_an_instance_waits_until_ec2_knows_its_profile(
+    engine: Engine, world: dict[str, Made], cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cloud.settings, "profile_delay", 2.0)
+    name = f"profile-{secrets.token_hex(4)}"
+    engine.create(PROFILE, {"name": name, "role": world[ROLE].id})
+    began = time.monotonic()
+    made = engine.create(INSTANCE, world[INSTANCE].inputs | {"iamInstanceProfile": name})
+    assert time.monotonic() - began >= 1.5
+    assert made.state["iamInstanceProfile"] == name
+    engine.delete(INSTANCE, made)
+
+
 def test_a_killed_engine_leaves_no_provider_behind() -> None:
     command = f"{shlex.quote(sys.executable)} -m rehearsal.provider & echo $!; wait"
     with subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, text=True) as engine:

@@ -1,12 +1,8 @@
-"""The rules that the cloud adds to moto: each a function of its own, in the order in which they are applied.
-
-A rule looks at a parsed request and raises `ApiError` when AWS would refuse it; its docstring says where AWS
-says so.
-"""
+"""Who may ask what, and with which credentials."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 from rehearsal.cloud import errors
 from rehearsal.cloud.credentials import Credential
@@ -15,21 +11,25 @@ from rehearsal.cloud.iam import Action, denied_message
 from rehearsal.cloud.requests import ApiRequest
 from rehearsal.cloud.world import World
 
-Rule = Callable[[World, ApiRequest], None]
+# S3 says its limit in its answer (MaxAllowedSkewMilliseconds 900000), EC2 in its list of errors.
+_LONGEST_SKEW = timedelta(minutes=5)
+_LONGER_SKEW = timedelta(minutes=15)
+_TIME_FORMAT = "%Y%m%dT%H%M%SZ"
 
 
-def key_is_known(world: World, request: ApiRequest) -> None:
-    """The access key has been issued here, and a session's token comes with it and belongs to it.
+def key_is_known(_world: World, request: ApiRequest) -> None:
+    """The access key has been issued, and a session's token comes with it and belongs to it.
 
     The signature itself is not verified: a client that has the key id and the token has the secret as well,
     and what is rehearsed here is permissions, not cryptography.
 
     Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_temp_use-resources.html (the token
-    is needed with temporary credentials); for the codes see `errors.invalid_key` and `errors.missing_token`.
+    is needed with temporary credentials); for the codes see `errors.invalid_key` and `errors.missing_token`:
+    https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
     """
     if request.access_key_id is None:
         raise errors.missing_token(request.service)
-    credential = world.keyring.find(request.access_key_id)
+    credential = request.credential
     if credential is None:
         raise errors.invalid_key(request.service, request.access_key_id)
     if credential.token is None:
@@ -39,24 +39,50 @@ def key_is_known(world: World, request: ApiRequest) -> None:
         raise errors.invalid_key(request.service, request.access_key_id)
     elif request.token != credential.token:
         raise errors.invalid_token(request.service)
-    request.credential = credential
+
+
+def clock_is_right(_world: World, request: ApiRequest) -> None:
+    """A request was signed within the last (or the next) five minutes, fifteen for S3 and EC2.
+
+    Only the headers of a request are looked at: an address signed beforehand says itself how long it holds.
+
+    Sources: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-signing.html,
+    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html; for the answers
+    https://github.com/aws/aws-sdk-php/issues/612 and https://github.com/convox/rack/issues/235
+    """
+    signed = request.header("x-amz-date")
+    if signed is None:
+        return
+    try:
+        then = datetime.strptime(signed, _TIME_FORMAT).replace(tzinfo=UTC)
+    except ValueError as error:
+        message = f"Date must be in ISO-8601 'basic format'. Got '{signed}'."
+        raise ApiError(400, "IncompleteSignature", message) from error
+    now = datetime.now(UTC)
+    longest = _LONGER_SKEW if request.service in ("s3", "ec2") else _LONGEST_SKEW
+    if abs(now - then) > longest:
+        raise errors.wrong_clock(request.service, then, now, longest)
 
 
 def session_is_alive(_world: World, request: ApiRequest) -> None:
-    """The session has not ended. Source: see `errors.expired_token`."""
-    if _credential(request).expired:
+    """The session has not ended.
+
+    Source: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and as for `errors.expired_token`.
+    """
+    if request.credential is not None and request.credential.expired:
         raise errors.expired_token(request.service)
 
 
 def action_is_allowed(world: World, request: ApiRequest) -> None:
-    """IAM allows every action that the request needs.
+    """IAM allows every action that the request needs: identity, session, resource and endpoint policies and boundaries.
 
-    An AssumeRole is decided with the role's trust policy where it is answered (`sts.assume_role`).
+    An AssumeRole is decided with the role's trust policy, by `sts.role_is_trusted`.
 
-    Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html
+    Sources: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html,
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
     """
-    credential = _credential(request)
-    if (request.service, request.operation) == ("sts", "AssumeRole"):
+    credential = request.credential
+    if credential is None or (request.service, request.operation) == ("sts", "AssumeRole"):
         return
     if credential.principal.unrestricted and request.service != "s3":
         return
@@ -81,20 +107,11 @@ def missing_key_is_hidden(world: World, request: ApiRequest) -> None:
     Source: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html (and HeadObject),
     "Permissions".
     """
-    if request.service != "s3" or request.operation != "GetObject":
+    if request.credential is None or request.service != "s3" or request.operation != "GetObject":
         return
     bucket = world.backends.bucket(request.bucket)
     if bucket is not None and request.key not in bucket.keys:
-        _require(world, request, _credential(request), Action("s3:ListBucket", f"arn:aws:s3:::{request.bucket}"))
-
-
-RULES: tuple[Rule, ...] = (key_is_known, session_is_alive, action_is_allowed, missing_key_is_hidden)
-
-
-def _credential(request: ApiRequest) -> Credential:
-    if request.credential is None:
-        raise AssertionError("key_is_known comes first")
-    return request.credential
+        _require(world, request, request.credential, Action("s3:ListBucket", f"arn:aws:s3:::{request.bucket}"))
 
 
 def _require(world: World, request: ApiRequest, credential: Credential, action: Action) -> None:
