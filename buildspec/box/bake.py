@@ -11,7 +11,7 @@ from pathlib import Path
 from buildspec.box import buildkit
 from buildspec.box import config as box
 from buildspec.box.config import BoxConfig
-from buildspec.box.finish import SIGNAL_EXIT_CODES
+from buildspec.box.status import SIGNAL_EXIT_CODES
 
 
 def bake_files(context: Path) -> list[str]:

@@ -17,15 +17,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import boto3
+from boto3.exceptions import Boto3Error
+from botocore.exceptions import BotoCoreError, ClientError
 
 from buildspec.box import config as box
 from buildspec.box import status
+from buildspec.box.cache_probe import Patience
 from buildspec.box.config import BoxConfig
 from buildspec.box.runner import LAST_LINES
 from buildspec.box.status import BuildStatus, StatusFile
 
-SIGNAL_EXIT_CODES = 128
-"""A shell's exit code for a process killed by a signal is this much more than the signal's number."""
+STORING_SECONDS, STORING_PAUSE_SECONDS = 180.0, 5.0
+"""How long log and status are tried to be stored: whoever waits for them never sees the box again. Within the
+unit's TimeoutStopSec=."""
 
 
 def shred(directory: Path) -> None:
@@ -56,7 +60,7 @@ def outcome(environment: Mapping[str, str], runner_error: str | None) -> tuple[i
         if result in ("success", "exit-code"):
             return int(exit_status), None if runner_error is None else f"the runner failed: {runner_error}"
         return max(1, int(exit_status)), _REASONS.get(result, f"the unit ended with result {result}")
-    number = SIGNAL_EXIT_CODES + signal.Signals[f"SIG{exit_status}"].value
+    number = status.SIGNAL_EXIT_CODES + signal.Signals[f"SIG{exit_status}"].value
     killed = f"{environment['EXIT_CODE']} by signal {exit_status}"
     return number, f"{_REASONS[result]} ({killed})" if result in _REASONS else killed
 
@@ -109,6 +113,24 @@ def runner_error(path: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
+def storing(call: Callable[[], None], patience: Patience) -> None:
+    """Call what stores something in S3; as long as there is patience again, when S3 fails or is not reached.
+
+    Raises:
+        boto3.exceptions.Boto3Error, botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError: S3
+            refuses, or does not answer in time.
+    """
+    while True:
+        try:
+            return call()
+        except (Boto3Error, BotoCoreError, ClientError) as error:
+            # boto3's own error for an upload has S3's as its context.
+            response = getattr(error, "response", None) or getattr(error.__context__, "response", None)
+            refused = response is not None and response["ResponseMetadata"]["HTTPStatusCode"] < 500
+            if refused or not patience.wait():
+                raise
+
+
 class Steps:
     """Runs steps one after the other; a step that fails does not keep the next from being tried."""
 
@@ -144,16 +166,18 @@ def main() -> int:
         nonlocal keep_box
         keep_box = config.keep_box
         s3 = boto3.client("s3", region_name=config.region)
-        if box.LOG_FILE.exists():
-            steps.attempt(
-                "log upload",
-                lambda: s3.upload_file(
-                    str(box.LOG_FILE),
-                    config.bucket,
-                    config.build_key(instance, "build.log"),
-                    ExtraArgs={"ContentType": "text/plain; charset=utf-8"},
-                ),
+        patience = Patience(STORING_SECONDS, STORING_PAUSE_SECONDS)
+
+        def upload_log() -> None:
+            s3.upload_file(
+                str(box.LOG_FILE),
+                config.bucket,
+                config.build_key(instance, "build.log"),
+                ExtraArgs={"ContentType": "text/plain; charset=utf-8"},
             )
+
+        if box.LOG_FILE.exists():
+            steps.attempt("log upload", lambda: storing(upload_log, patience))
         state = StatusFile(box.STATE_FILE)
         exit_code, ended_by = outcome(os.environ, gave_up)
         current = stored_status(state, config, instance)
@@ -163,7 +187,7 @@ def main() -> int:
             *(f"{name} failed, see the unit's journal" for name in steps.failed),
         ]
         steps.attempt("status file", lambda: state.write(final))
-        status.publish(s3, config, final)
+        storing(lambda: status.publish(s3, config, final), patience)
 
     steps.attempt("report", report)
     if not keep_box:
