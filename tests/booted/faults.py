@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rehearsal.cloud.credentials import Credential
-from rehearsal.machine import Machine
 from rehearsal.stacks import PROJECT_DIRECTORY
 from tests.booted.conftest import KeptBox
 
@@ -50,19 +48,10 @@ def until(what: str, condition: Callable[[], object], *, seconds: float = WAIT_S
         time.sleep(0.1)
 
 
-def write(machine: Machine, path: str, text: str) -> None:
-    """Write a file on a running box."""
-    leader = machine.leader()
-    assert leader is not None
-    target = Path(f"/proc/{leader}/root{path}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text)
-
-
 @contextmanager
 def file_on(kept: KeptBox, path: str, text: str) -> Iterator[None]:
     """A file on the box that is gone afterwards."""
-    write(kept.machine, path, text)
+    kept.write(path, text)
     try:
         yield
     finally:
@@ -161,3 +150,22 @@ def sessions_of(kept: KeptBox) -> list[str]:
     lines = (kept.job.region.cloud.directory / "issued.jsonl").read_text().splitlines()
     entries = [json.loads(line) for line in lines]
     return [entry["value"] for entry in entries if entry["kind"] == "AccessKeyId" and "-cache/" in entry["principal"]]
+
+
+@contextmanager
+def without_action(kept: KeptBox, role: str, action: str) -> Iterator[None]:
+    """A role without one of the actions of its only policy."""
+    iam = kept.job.region.cloud.client("iam")
+    (name,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
+    whole = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
+    less = json.loads(json.dumps(whole))
+    for statement in less["Statement"]:
+        allowed = [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
+        statement["Action"] = [other for other in allowed if other != action]
+    less["Statement"] = [statement for statement in less["Statement"] if statement["Action"]]
+    assert less != whole
+    iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(less))
+    try:
+        yield
+    finally:
+        iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(whole))

@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 from rehearsal import leaks
 from rehearsal.builds import read_status
 from tests.booted.conftest import KeptBox
-from tests.booted.faults import bake_of, sessions_of, until, write
+from tests.booted.faults import bake_of, sessions_of, until
 
 HERE = Path(__file__).parent / "escape"
 METADATA = "169.254.169.254"
@@ -60,7 +60,7 @@ class Planted:
 def planted(kept: KeptBox) -> Iterator[Planted]:
     word = f"planted-{secrets.token_hex(8)}"
     address = kept.machine.address
-    write(kept.machine, "/root/planted.py", (HERE / "planted.py").read_text())
+    kept.write("/root/planted.py", (HERE / "planted.py").read_text())
     kept.run("ip", "address", "add", f"{METADATA_IPV6}/128", "dev", "lo", "nodad")
     kept.run(
         *("systemd-run", "--unit", PLANTED_UNIT.removesuffix(".service"), "--property=Restart=on-failure"),
