@@ -16,7 +16,7 @@ echo 0 >"$group/cgroup.procs"
 export SYSTEMD_NSPAWN_API_VFS_WRITABLE=network
 systemd-nspawn --quiet --directory="$2/root" --register=no --keep-unit --boot --kill-signal=SIGRTMIN+3 \
 	--capability=all --system-call-filter='@keyring bpf' --console=read-only \
-	--tmpfs=/var/lib/docker:mode=0711 --network-namespace-path="/run/netns/$3" --resolv-conf=off \
+	--tmpfs=/var/lib/docker:mode=0711,nr_inodes=2000000 --network-namespace-path="/run/netns/$3" --resolv-conf=off \
 	--bind-ro="$4:/sys/hypervisor" || code=$?
 echo 0 >/sys/fs/cgroup/cgroup.procs
 find "$group" -depth -type d -exec rmdir {} +

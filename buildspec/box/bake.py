@@ -1,15 +1,17 @@
-"""The bake: ``python3 -m buildspec.box.bake``. Prints the command and becomes it."""
+"""The bake: ``python3 -m buildspec.box.bake``. Prints the command and runs it."""
 
 from __future__ import annotations
 
-import os
 import shlex
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from buildspec.box import buildkit
 from buildspec.box import config as box
 from buildspec.box.config import BoxConfig
+from buildspec.box.status import SIGNAL_EXIT_CODES
 
 
 def bake_files(context: Path) -> list[str]:
@@ -28,12 +30,24 @@ def command(context: Path, targets: Sequence[str]) -> list[str]:
     ]
 
 
-def main() -> NoReturn:
-    """Run the bake of this box's targets in the current directory."""
-    argv = command(Path.cwd(), BoxConfig.load(box.CONFIG_FILE).targets)
+def plan_command(context: Path, targets: Sequence[str]) -> list[str]:
+    """Return the command that prints, as JSON, what :func:`command` would bake.
+
+    Without the secret, whose source is not there before and after the build.
+    """
+    return [*("docker", "buildx", "bake", *bake_files(context), "--push", "--print"), *targets]
+
+
+def main() -> int:
+    """Run the bake of this box's targets in the current directory; the exit code is the bake's."""
+    targets = BoxConfig.load(box.CONFIG_FILE).targets
+    argv = command(Path.cwd(), targets)
     print(shlex.join(argv), flush=True)
-    os.execvp(argv[0], argv)  # noqa: S606  # a list of arguments, no shell
+    exit_code = subprocess.run(argv, check=False).returncode
+    if exit_code != 0:
+        print(buildkit.failed_bake(targets))
+    return exit_code if exit_code >= 0 else SIGNAL_EXIT_CODES - exit_code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -13,10 +13,14 @@ from dataclasses import dataclass, field
 
 _VERTEX = re.compile(r"^#(?P<id>\d+) (?P<text>.*)$")
 _OUTPUT = re.compile(r"^\d+\.\d+ (?P<line>.*)$")
-# A layer cache that is not there yet is listed among the failed vertices, and has failed nothing.
-_FAILED_VERTEX = re.compile(r"^ > (?!(?:\[[^]]*\] )?importing cache manifest from )(?P<name>.+?):?$")
-# buildx names no target when it built only one.
-_FAILED_SOLVE = re.compile(r"^(?:ERROR: )?(?:target (?P<target>[^:\s]+): )?failed to solve: (?P<reason>.*)$")
+# Several targets: [target] in front.
+_CACHE_EXPORT = re.compile(r"(?:\[\S+\] )?exporting cache to \S+")
+# A layer cache that is not there yet, or cannot be written, is listed like a failed vertex, and has failed nothing.
+_FAILED_VERTEX = re.compile(
+    r"^ > (?!(?:\[[^]]*\] )?(?:importing cache manifest from|exporting cache to) )(?P<name>.+?):?$"
+)
+_ERROR = re.compile(r"^ERROR: (?:target (?P<target>[^:\s]+): )?(?:failed to solve: )?(?P<reason>.*)$")
+_FAILED_BAKE = re.compile(r"^bake of (?P<targets>.+) failed$")
 
 
 @dataclass
@@ -56,15 +60,50 @@ def vertices(log: Iterable[str], keep: str) -> list[Vertex]:
     return result
 
 
+def failed_cache_exports(log: Iterable[str]) -> list[str]:
+    """Return each layer cache export that failed, with its reason.
+
+    The bake succeeds nevertheless when the export has ``ignore-error=true``
+    (https://github.com/moby/buildkit/blob/v0.34.2/README.md#export-cache).
+    """
+    exports: dict[str, str] = {}
+    failed: list[str] = []
+    for line in log:
+        match = _VERTEX.match(line)
+        if match is None:
+            continue
+        number, text = match["id"], match["text"]
+        if _CACHE_EXPORT.fullmatch(text):
+            exports[number] = text
+        elif text.startswith("ERROR: ") and number in exports:
+            failed.append(f"{exports[number]}: {text.removeprefix('ERROR: ')}")
+    return failed
+
+
+def failed_bake(targets: Iterable[str]) -> str:
+    """Return the line that ends the log of a failed bake, for :func:`failed_step`.
+
+    buildx names a target in its error and in its steps only when it builds several.
+    """
+    return f"bake of {' '.join(targets)} failed"
+
+
 def failed_step(log: Iterable[str]) -> str | None:
-    """Target, step and reason of a failed bake, as far as BuildKit named them; None for other output."""
-    step = failed = None
+    """Target, step and reason of a failed bake, as far as they are named; None for other output.
+
+    buildx prints the step with its last lines, then the error, which begins with the target when there are
+    several (https://github.com/docker/buildx/blob/v0.29.1/build/build.go, ``target %s``, and
+    https://github.com/docker/buildx/blob/v0.29.1/cmd/buildx/main.go, ``ERROR: %v``).
+    """
+    step = target = targets = reason = None
     for line in log:
         if vertex := _FAILED_VERTEX.match(line):
             step = vertex["name"]
-        failed = _FAILED_SOLVE.match(line) or failed
-    if failed is None:
+        elif error := _ERROR.match(line):
+            target, reason = error["target"], error["reason"]
+        elif bake := _FAILED_BAKE.match(line):
+            targets = bake["targets"]
+    if reason is None:
         return None
-    target = failed["target"]
-    named = [*([] if target is None else [f"target {target}"]), *([] if step is None else [f"step {step}"])]
-    return ": ".join([*named, failed["reason"]])
+    named = [f"target {target or targets}"] if target or targets else []
+    return ": ".join([*named, *([] if step is None else [f"step {step}"]), reason])

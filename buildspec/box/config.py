@@ -37,6 +37,9 @@ LOG_FILE = Path("/var/log/rocm-build-box/build.log")
 METADATA_FILE = RUNTIME_DIRECTORY / "bake-metadata.json"
 """What ``docker buildx bake --metadata-file`` wrote: the pushed images' digests."""
 
+RUNNER_ERROR_FILE = RUNTIME_DIRECTORY / "runner-error"
+"""Why the runner gave up, for the build's status; in memory, because what it met may be a full disk."""
+
 INSTANCE_ID_FILE = Path("/var/lib/cloud/data/instance-id")
 """Written by cloud-init on every boot (https://docs.cloud-init.io/en/latest/explanation/analyze.html,
 "data")."""

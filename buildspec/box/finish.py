@@ -17,15 +17,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import boto3
+from boto3.exceptions import Boto3Error
+from botocore.exceptions import BotoCoreError, ClientError
 
 from buildspec.box import config as box
 from buildspec.box import status
+from buildspec.box.cache_probe import Patience
 from buildspec.box.config import BoxConfig
 from buildspec.box.runner import LAST_LINES
 from buildspec.box.status import BuildStatus, StatusFile
 
-SIGNAL_EXIT_CODES = 128
-"""A shell's exit code for a process killed by a signal is this much more than the signal's number."""
+STORING_SECONDS, STORING_PAUSE_SECONDS = 180.0, 5.0
+"""How long log and status are tried to be stored: whoever waits for them never sees the box again. Within the
+unit's TimeoutStopSec=."""
 
 
 def shred(directory: Path) -> None:
@@ -39,8 +43,10 @@ def shred(directory: Path) -> None:
         subprocess.run(["shred", "-u", "--", *files], check=True)
 
 
-def outcome(environment: Mapping[str, str]) -> tuple[int, str | None]:
-    """Return the build's exit code and, if something else than the runner ended it, what that was.
+def outcome(environment: Mapping[str, str], runner_error: str | None) -> tuple[int, str | None]:
+    """Return the build's exit code and, if something else than one of its commands ended it, what that was.
+
+    ``runner_error`` is why the runner gave up, if it did.
 
     A stop or a power-off in the middle of the build has SERVICE_RESULT=success, so that says nothing: only a
     process that exited by itself with 0 has succeeded. Without EXIT_CODE the main process never ran: an
@@ -52,9 +58,9 @@ def outcome(environment: Mapping[str, str]) -> tuple[int, str | None]:
     exit_status = environment["EXIT_STATUS"]
     if environment["EXIT_CODE"] == "exited":
         if result in ("success", "exit-code"):
-            return int(exit_status), None
+            return int(exit_status), None if runner_error is None else f"the runner failed: {runner_error}"
         return max(1, int(exit_status)), _REASONS.get(result, f"the unit ended with result {result}")
-    number = SIGNAL_EXIT_CODES + signal.Signals[f"SIG{exit_status}"].value
+    number = status.SIGNAL_EXIT_CODES + signal.Signals[f"SIG{exit_status}"].value
     killed = f"{environment['EXIT_CODE']} by signal {exit_status}"
     return number, f"{_REASONS[result]} ({killed})" if result in _REASONS else killed
 
@@ -102,6 +108,29 @@ def tail(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()[-LAST_LINES:]
 
 
+def runner_error(path: Path) -> str | None:
+    """Return why the runner gave up; None when it did not."""
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def storing(call: Callable[[], None], patience: Patience) -> None:
+    """Call what stores something in S3; as long as there is patience again, when S3 fails or is not reached.
+
+    Raises:
+        boto3.exceptions.Boto3Error, botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError: S3
+            refuses, or does not answer in time.
+    """
+    while True:
+        try:
+            return call()
+        except (Boto3Error, BotoCoreError, ClientError) as error:
+            # boto3's own error for an upload has S3's as its context.
+            response = getattr(error, "response", None) or getattr(error.__context__, "response", None)
+            refused = response is not None and response["ResponseMetadata"]["HTTPStatusCode"] < 500
+            if refused or not patience.wait():
+                raise
+
+
 class Steps:
     """Runs steps one after the other; a step that fails does not keep the next from being tried."""
 
@@ -120,7 +149,15 @@ class Steps:
 def main() -> int:
     """End the build."""
     steps = Steps()
-    # First: what comes later may hang or fail.
+    gave_up: str | None = None
+
+    def read_error() -> None:
+        nonlocal gave_up
+        gave_up = runner_error(box.RUNNER_ERROR_FILE)
+
+    # It is in the directory that is shredded.
+    steps.attempt("runner's error", read_error)
+    # Early: what comes later may hang or fail.
     steps.attempt("shred", lambda: shred(box.RUNTIME_DIRECTORY))
     keep_box = False
 
@@ -129,18 +166,20 @@ def main() -> int:
         nonlocal keep_box
         keep_box = config.keep_box
         s3 = boto3.client("s3", region_name=config.region)
-        if box.LOG_FILE.exists():
-            steps.attempt(
-                "log upload",
-                lambda: s3.upload_file(
-                    str(box.LOG_FILE),
-                    config.bucket,
-                    config.build_key(instance, "build.log"),
-                    ExtraArgs={"ContentType": "text/plain; charset=utf-8"},
-                ),
+        patience = Patience(STORING_SECONDS, STORING_PAUSE_SECONDS)
+
+        def upload_log() -> None:
+            s3.upload_file(
+                str(box.LOG_FILE),
+                config.bucket,
+                config.build_key(instance, "build.log"),
+                ExtraArgs={"ContentType": "text/plain; charset=utf-8"},
             )
+
+        if box.LOG_FILE.exists():
+            steps.attempt("log upload", lambda: storing(upload_log, patience))
         state = StatusFile(box.STATE_FILE)
-        exit_code, ended_by = outcome(os.environ)
+        exit_code, ended_by = outcome(os.environ, gave_up)
         current = stored_status(state, config, instance)
         final = final_status(current, exit_code, ended_by, tail(box.LOG_FILE))
         final["warnings"] = [
@@ -148,7 +187,7 @@ def main() -> int:
             *(f"{name} failed, see the unit's journal" for name in steps.failed),
         ]
         steps.attempt("status file", lambda: state.write(final))
-        status.publish(s3, config, final)
+        storing(lambda: status.publish(s3, config, final), patience)
 
     steps.attempt("report", report)
     if not keep_box:

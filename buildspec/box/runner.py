@@ -195,6 +195,15 @@ def environment(config: BoxConfig, instance: str) -> dict[str, str]:
 
 def main() -> int:
     """Run the build of this box. Its end is reported by buildspec.box.finish, also when this is killed."""
+    try:
+        return _run()
+    except Exception as error:
+        # The status file may be what cannot be written.
+        box.RUNNER_ERROR_FILE.write_text(f"{type(error).__name__}: {error}", encoding="utf-8")
+        raise
+
+
+def _run() -> int:
     config, instance = BoxConfig.load(box.CONFIG_FILE), box.instance_id(box.INSTANCE_ID_FILE)
     state = StatusFile(box.STATE_FILE)
     state.write(status.new(config, instance))

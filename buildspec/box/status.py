@@ -12,6 +12,9 @@ from buildspec.box.config import BoxConfig
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
+SIGNAL_EXIT_CODES = 128
+"""A shell's exit code for a process killed by a signal is this much more than the signal's number."""
+
 
 class PhaseStatus(TypedDict):
     """One phase of the build specification."""

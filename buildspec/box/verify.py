@@ -1,4 +1,8 @@
-"""After the bake: reads its statistics and digests, and fails a build whose compile cache was not used.
+"""After the bake: reads its statistics and digests, and fails a build that did not leave what it promised.
+
+A compile cache that was not used, an image or a layer cache that is not in the registry: none of them makes
+the bake itself fail. Layer caches are exported with ``ignore-error=true``, so that one that cannot be written
+does not cost the image.
 
 ``python3 -m buildspec.box.verify`` runs after a failed bake as well; then it only records what there is.
 """
@@ -7,14 +11,18 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from buildspec.box import bake, buildkit, stats
 from buildspec.box import config as box
-from buildspec.box import stats
+from buildspec.box.cache_probe import Patience
 from buildspec.box.config import BoxConfig
+from buildspec.box.registry import Reference, Registry, RegistryError, Scheme
+from buildspec.box.registry_probe import UNREACHED
 from buildspec.box.status import StatusFile
 
 
@@ -34,10 +42,54 @@ def digests(metadata: Mapping[str, Any], targets: tuple[str, ...]) -> dict[str, 
     return {target: str(metadata[target]["containerimage.digest"]) for target in targets}
 
 
-def read_log(path: Path) -> stats.BakeStats:
-    """Return the statistics in the build's log."""
+def promised(plan: Mapping[str, Any]) -> list[Reference]:
+    """Return what a bake is to leave in registries: the pushed images and the layer caches, sorted.
+
+    ``plan`` is what ``docker buildx bake --print`` says. A target that is only the input of another one is not
+    pushed.
+
+    Raises:
+        RegistryError: a tag or cache without its registry.
+    """
+    found: set[str] = set()
+    for target in plan["target"].values():
+        outputs = target.get("output", [])
+        if any(output["type"] == "registry" or output.get("push") == "true" for output in outputs):
+            found |= set(target.get("tags", []))
+        found |= {cache["ref"] for cache in target.get("cache-to", []) if cache["type"] == "registry"}
+    return [Reference.parse(reference) for reference in sorted(found)]
+
+
+def missing(references: Iterable[Reference], scheme: Scheme, patience: Patience) -> list[str]:
+    """Return the references that their registry does not have, or could not be asked for.
+
+    A registry that is not reached, or fails, is asked again while there is patience.
+    """
+    lost: list[str] = []
+    for reference in references:
+        while True:
+            try:
+                if not Registry(reference.host, scheme).has(reference):
+                    lost.append(f"{reference} is not in the registry")
+                break
+            except (RegistryError, *UNREACHED) as error:
+                if not patience.wait():
+                    lost.append(f"{reference} could not be asked for: {error}")
+                    break
+    return lost
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Yield a log's lines; it may be too long to be held."""
     with path.open(encoding="utf-8") as log:
-        return stats.read(line.rstrip("\n") for line in log)
+        for line in log:
+            yield line.rstrip("\n")
+
+
+def _plan(targets: tuple[str, ...]) -> Mapping[str, Any]:
+    argv = bake.plan_command(Path.cwd(), targets)
+    plan: Mapping[str, Any] = json.loads(subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout)
+    return plan
 
 
 def verify(config: BoxConfig, *, succeeding: bool) -> list[str]:
@@ -46,9 +98,11 @@ def verify(config: BoxConfig, *, succeeding: bool) -> list[str]:
     Raises:
         stats.StatsError: the log's statistics are not what they should be.
         DigestError: see :func:`digests`.
+        RegistryError: see :func:`promised`.
         OSError: the log or the bake's metadata cannot be read.
+        subprocess.CalledProcessError: the bake file cannot be read any more.
     """
-    found = read_log(box.LOG_FILE)
+    found = stats.read(_lines(box.LOG_FILE))
     cache = found.cache
     print(
         f"compile cache: {len(cache['steps'])} steps, {cache['requests']} requests, {cache['hits']} hits, "
@@ -63,10 +117,17 @@ def verify(config: BoxConfig, *, succeeding: bool) -> list[str]:
     state.update({"images": images})
     for target, digest in images.items():
         print(f"image: {target} {digest}")
+    exports = buildkit.failed_cache_exports(_lines(box.LOG_FILE))
+    broken = [f"a layer cache was not exported: {export}" for export in exports]
+    references = promised(_plan(config.targets))
+    scheme: Scheme = "http" if config.bake_variables["REGISTRY_INSECURE"] == "true" else "https"
+    broken += missing(references, scheme, Patience())
+    print(f"registry: {len(references)} tags asked for")
     # An empty bucket is an unset one, for sccache as well: no cache on S3 was asked for.
-    if not config.bake_variables.get("SCCACHE_BUCKET"):
-        return []
-    return stats.broken_promises(found)
+    if config.bake_variables.get("SCCACHE_BUCKET"):
+        unused = stats.broken_promises(found)
+        broken += [f"the compile cache was asked for and not used: {promise}" for promise in unused]
+    return broken
 
 
 def main() -> int:
@@ -74,11 +135,11 @@ def main() -> int:
     config = BoxConfig.load(box.CONFIG_FILE)
     try:
         broken = verify(config, succeeding=os.environ["CODEBUILD_BUILD_SUCCEEDING"] == "1")
-    except (stats.StatsError, DigestError, OSError) as error:
+    except (stats.StatsError, DigestError, RegistryError, OSError, subprocess.CalledProcessError) as error:
         print(f"verify: {error}")
         return 1
     for promise in broken:
-        print(f"the compile cache was asked for and not used: {promise}")
+        print(f"verify: {promise}")
     return 1 if broken else 0
 
 

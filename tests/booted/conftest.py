@@ -131,8 +131,14 @@ class KeptBox:
         self.machine.execute(["systemctl", "reset-failed", _UNIT])
         self.run("systemctl", "start", _UNIT)
 
-    def wait_for_build(self) -> BuildStatus:
-        """The status of the build that was started, once its unit has ended whole, ExecStopPost included."""
+    def write(self, path: str, text: str) -> None:
+        """Write a file on the box."""
+        target = Path(f"/proc/{self.machine.leader()}/root{path}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    def wait_for_end(self) -> None:
+        """Wait until the unit of the build that was started has ended whole, ExecStopPost included."""
         deadline = time.monotonic() + BUILD_SECONDS
         while self.run("systemctl", "show", "--property=ActiveState", "--value", _UNIT).strip() not in (
             "failed",
@@ -140,6 +146,10 @@ class KeptBox:
         ):
             assert time.monotonic() < deadline
             time.sleep(0.3)
+
+    def wait_for_build(self) -> BuildStatus:
+        """The status of the build that was started, once it has ended."""
+        self.wait_for_end()
         status = read_status(self.job.region, self.outputs)
         assert status is not None
         return status

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 
@@ -10,6 +9,7 @@ import pytest
 
 from rehearsal.builds import read_status
 from tests.booted.conftest import KeptBox
+from tests.booted.faults import without_action
 
 OVERRIDE = "/opt/rocm-build-box/ami/99-broken.hcl"
 
@@ -61,19 +61,9 @@ def test_a_killed_runner_is_reported_and_leaves_no_secret(kept: KeptBox) -> None
 def missing_action(kept: KeptBox, request: pytest.FixtureRequest) -> Iterator[str]:
     """The cache role without one of its actions."""
     action: str = request.param
-    iam = kept.job.region.cloud.client("iam")
     role = kept.job.foundation.outputs()["cacheRoleArn"].rpartition("/")[2]
-    (name,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
-    whole = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
-    less = json.loads(json.dumps(whole))
-    for statement in less["Statement"]:
-        allowed = [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
-        statement["Action"] = [other for other in allowed if other != action]
-    less["Statement"] = [statement for statement in less["Statement"] if statement["Action"]]
-    assert less != whole
-    iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(less))
-    yield action
-    iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(whole))
+    with without_action(kept, role, action):
+        yield action
 
 
 def test_a_missing_permission_is_named_before_the_bake(kept: KeptBox, missing_action: str) -> None:

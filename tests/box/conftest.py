@@ -63,6 +63,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "TOKEN_FILE": runtime / "token",
         "SECRET_FILE": runtime / "aws",
         "METADATA_FILE": runtime / "bake-metadata.json",
+        "RUNNER_ERROR_FILE": runtime / "runner-error",
         "STATE_FILE": tmp_path / "lib/status.json",
         "LOG_FILE": tmp_path / "log/build.log",
         "INSTANCE_ID_FILE": tmp_path / "instance-id",

@@ -32,7 +32,7 @@ def box_config(**changes: Any) -> BoxConfig:
         "session_policy": SESSION_POLICY,
         "log_group": "/rocm-build-box/prod",
         "targets": ("cache-probe",),
-        "bake_variables": {"REGISTRY": "registry.example", "SCCACHE_BUCKET": BUCKET},
+        "bake_variables": {"REGISTRY": "registry.example", "REGISTRY_INSECURE": "false", "SCCACHE_BUCKET": BUCKET},
         "keep_box": False,
         "max_lifetime_hours": 12,
     }

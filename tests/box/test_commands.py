@@ -19,6 +19,7 @@ from buildspec.box import bake, credentials, ecr_credentials, preflight, prepare
 from buildspec.box import config as box
 from buildspec.box.status import StatusFile
 from tests.box.support import INSTANCE, box_config, executable, stats_line
+from tests.box.test_registry import registry
 
 HERE = Path(buildspec.__file__).parent / "box"
 REGISTRY = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
@@ -92,6 +93,25 @@ def test_bake_command(tmp_path: Path) -> None:
         *("--progress=plain", "--push", "--metadata-file=/run/rocm-build/bake-metadata.json"),
         *("--set=*.secrets=id=aws,src=/run/rocm-build/aws", "one", "two"),
     ]
+
+
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize(
+    ("exit_code", "output"),
+    [(0, ["bake begins"]), (3, ["bake begins", "ERROR: broken", "bake of cache-probe failed"])],
+)
+def test_a_failed_bake_names_its_targets(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    exit_code: int,
+    output: list[str],
+) -> None:
+    broken = f"echo ERROR: broken; exit {exit_code}" if exit_code else ""
+    executable(tmp_path / "bin/docker", f"#!/bin/sh\necho bake begins\n{broken}\n")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    assert bake.main() == exit_code
+    assert capfd.readouterr().out.splitlines()[1:] == output
 
 
 # prepare
@@ -191,7 +211,15 @@ def baked(places: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_log(stats_line("cache-probe", 2.5, compile_requests=9, cache_hits=4, cache_misses=5, cache_writes=5))
     box.METADATA_FILE.write_text(json.dumps({"cache-probe": {"containerimage.digest": "sha256:1"}, "x": {}}))
     monkeypatch.setenv("CODEBUILD_BUILD_SUCCEEDING", "1")
+    monkeypatch.setenv("PATH", f"{places / 'bin'}:/usr/bin:/bin")
+    write_plan(places, {})
     return places
+
+
+def write_plan(places: Path, target: dict[str, object]) -> None:
+    """A docker whose bake file has this target and no other."""
+    plan = json.dumps({"target": {"cache-probe": target}})
+    executable(places / "bin/docker", f"#!/bin/sh\ncat <<'end'\n{plan}\nend\n")
 
 
 def write_log(last_line: str) -> None:
@@ -210,7 +238,30 @@ def test_statistics_and_digests_are_recorded(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == (
         "compile cache: 1 steps, 9 requests, 4 hits, 5 misses, 0 errors, 0 write errors, 5 written, 2.5 s\n"
         "image: cache-probe sha256:1\n"
+        "registry: 0 tags asked for\n"
     )
+
+
+def test_a_promised_tag_that_is_not_there_fails_the_build(baked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with registry() as host:
+        write_plan(
+            baked,
+            {
+                "tags": [f"{host}/rocm/pytorch:app"],
+                "output": [{"type": "image", "push": "true"}],
+                "cache-to": [{"type": "registry", "ref": f"{host}/rocm/pytorch:app-cache", "ignore-error": "true"}],
+            },
+        )
+        variables = {"REGISTRY": host, "REGISTRY_INSECURE": "true", "SCCACHE_BUCKET": ""}
+        box.CONFIG_FILE.write_text(box_config(bake_variables=variables).to_json())
+        with (box.LOG_FILE).open("a") as log:
+            log.write("#9 exporting cache to registry\n#9 ERROR: error writing layer blob: refused\n")
+        assert verify.main() == 1
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "registry: 2 tags asked for",
+        "verify: a layer cache was not exported: exporting cache to registry: error writing layer blob: refused",
+        f"verify: {host}/rocm/pytorch:app-cache is not in the registry",
+    ]
 
 
 @pytest.mark.usefixtures("baked")
@@ -220,7 +271,7 @@ def test_statistics_and_digests_are_recorded(capsys: pytest.CaptureFixture[str])
 def test_cache_asked_for_and_not_used_fails_the_build(
     capsys: pytest.CaptureFixture[str], bucket: str, exit_code: int
 ) -> None:
-    variables = {"REGISTRY": "r", "SCCACHE_BUCKET": bucket}
+    variables = {"REGISTRY": "r", "REGISTRY_INSECURE": "false", "SCCACHE_BUCKET": bucket}
     box.CONFIG_FILE.write_text(box_config(bake_variables=variables).to_json())
     write_log(stats_line("cache-probe", 2.5, cache_misses=5))
     assert verify.main() == exit_code

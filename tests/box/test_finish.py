@@ -46,7 +46,11 @@ def test_outcome(result: str, code: str | None, exit_status: str | None, expecte
     environment = {"SERVICE_RESULT": result}
     if code is not None and exit_status is not None:
         environment |= {"EXIT_CODE": code, "EXIT_STATUS": exit_status}
-    assert finish.outcome(environment) == expected
+    assert finish.outcome(environment, None) == expected
+
+
+def test_outcome_of_a_runner_that_gave_up() -> None:
+    assert finish.outcome(FAILURE, "OSError: full") == (7, "the runner failed: OSError: full")
 
 
 @pytest.fixture
@@ -112,6 +116,15 @@ def test_killed_runner_is_named_with_its_phase_and_the_logs_end(monkeypatch: pyt
     assert (final["state"], final["exitCode"]) == ("failed", 137)
     assert final["failingStep"] == "build: killed by signal KILL"
     assert final["lastLines"] == [f"line {number}" for number in range(70, 100)]
+    assert files_left() == []
+
+
+@pytest.mark.usefixtures("build", "systemctl")
+def test_runner_that_gave_up_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    box.RUNNER_ERROR_FILE.write_text("OSError: [Errno 28] No space left on device")
+    assert end(monkeypatch, FAILURE) == 0
+    final = json.loads(stored("status.json"))
+    assert final["failingStep"] == "build: the runner failed: OSError: [Errno 28] No space left on device"
     assert files_left() == []
 
 

@@ -224,7 +224,11 @@ def test_projects_own_specification() -> None:
             '--driver-opt "image=$BUILDKIT_IMAGE" --driver-opt env.BUILDKIT_STEP_LOG_MAX_SIZE=-1 '
             "--driver-opt env.BUILDKIT_STEP_LOG_MAX_SPEED=-1",
         ),
-        "pre_build": ("python3 -m buildspec.box.canary", "python3 -m buildspec.box.cache_probe"),
+        "pre_build": (
+            "python3 -m buildspec.box.canary",
+            "python3 -m buildspec.box.cache_probe",
+            "python3 -m buildspec.box.registry_probe",
+        ),
         "build": ("python3 -m buildspec.box.bake",),
         "post_build": ("python3 -m buildspec.box.verify",),
     }
@@ -292,6 +296,17 @@ def test_log_and_status_out_of_reach_do_not_fail_the_build(places: Path, monkeyp
     assert "NoSuchBucket" in begun
     assert "lines were not shipped to the log stream i-0123456789abcdef0 of /none; first error: " in shipping
     assert "ResourceNotFoundException" in shipping
+
+
+@pytest.mark.usefixtures("aws", "places")
+def test_a_runner_that_gives_up_leaves_the_reason() -> None:
+    box.TOKEN_FILE.write_text("5ec3e7\n")
+    # Writing to it is what fails on a full disk.
+    box.LOG_FILE.parent.mkdir()
+    box.LOG_FILE.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        runner.main()
+    assert box.RUNNER_ERROR_FILE.read_text() == "OSError: [Errno 28] No space left on device"
 
 
 def test_output_comes_live() -> None:

@@ -164,13 +164,18 @@ def test_interleaved_output_stays_with_its_step() -> None:
 @pytest.mark.parametrize(
     ("lines", "step"),
     [
-        (["make: *** [all] Error 2"], None),
+        (["make: *** [all] Error 2", "#7 ERROR: failed to solve: no error of buildx's"], None),
+        (["ERROR: failed to receive status: EOF"], "failed to receive status: EOF"),
         (
-            ["ERROR: target app: failed to solve: debian: not found"],
+            [" > [source 2/2] RUN fetch:", "ERROR: failed to solve: exit code: 1", "bake of app failed"],
+            "target app: step [source 2/2] RUN fetch: exit code: 1",
+        ),
+        (
+            ["ERROR: target app: failed to solve: debian: not found", "bake of app tool failed"],
             "target app: debian: not found",
         ),
         (
-            [" > [app 2/3] RUN false:", "target app: failed to solve: exit code: 1"],
+            [" > [app 2/3] RUN false:", "ERROR: target app: failed to solve: exit code: 1"],
             "target app: step [app 2/3] RUN false: exit code: 1",
         ),
         (
@@ -178,6 +183,7 @@ def test_interleaved_output_stays_with_its_step() -> None:
                 " > importing cache manifest from registry.example/a:b-cache:",
                 " > [stage-0 2/3] RUN false:",
                 " > [b] importing cache manifest from registry.example/a:b-cache:",
+                " > exporting cache to registry:",
                 "ERROR: failed to solve: exit code: 1",
             ],
             "step [stage-0 2/3] RUN false: exit code: 1",

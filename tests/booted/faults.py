@@ -1,0 +1,171 @@
+"""Builds on the kept box whose one step lasts as long as a test wants, so that something can go wrong in its middle."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from rehearsal.cloud.credentials import Credential
+from rehearsal.stacks import PROJECT_DIRECTORY
+from tests.booted.conftest import KeptBox
+
+UNIT = "rocm-build.service"
+CREDENTIALS_UNIT = "rocm-build-credentials.service"
+CONTEXT = "/opt/rocm-build-box"
+OVERRIDE = f"{CONTEXT}/ami/99-fault.hcl"
+DOCKERFILE = f"{CONTEXT}/docker/Dockerfile.fault"
+WAIT_SECONDS = 120.0
+
+# A file a time, so that every object in the store has a time of its own.
+COMPILE_SLOWLY = """\
+for number in $(seq 1 "$FILES"); do
+    echo "int of_${NONCE}_$number;" >/tmp/one.c
+    $COMPILER_LAUNCHER gcc -c /tmp/one.c -o /tmp/one.o
+    sleep "$PAUSE"
+done
+touch /done
+"""
+
+
+def until(what: str, condition: Callable[[], object], *, seconds: float = WAIT_SECONDS) -> None:
+    """Wait for a condition.
+
+    Raises:
+        TimeoutError: it did not come true in time.
+    """
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {seconds:g} s: {what}")
+        time.sleep(0.1)
+
+
+@contextmanager
+def file_on(kept: KeptBox, path: str, text: str) -> Iterator[None]:
+    """A file on the box that is gone afterwards."""
+    kept.write(path, text)
+    try:
+        yield
+    finally:
+        if kept.machine.running:
+            kept.run("rm", "--force", path)
+
+
+@contextmanager
+def bake_of(kept: KeptBox, step: str, arguments: Mapping[str, str] | None = None, more: str = "") -> Iterator[str]:
+    """Let the box's target be `step`, Dockerfile lines that leave /done, above the toolchain of the real target.
+
+    Yields:
+        A word that is in the step's build argument NONCE, so that neither layer nor compile cache knows it.
+    """
+    toolchain = (PROJECT_DIRECTORY / "docker/Dockerfile.cache-probe").read_text().partition("\nFROM toolchain")[0]
+    nonce = secrets.token_hex(8)
+    values = {"NONCE": nonce, **(arguments or {})}
+    names = "".join(f"ARG {name}\n" for name in values)
+    text = f"{toolchain}\nFROM toolchain AS build\n{names}{step}\nFROM scratch\nCOPY --from=build /done /\n"
+    assigned = "".join(f'    {name} = "{value}"\n' for name, value in values.items())
+    override = f'target "cache-probe" {{\n  dockerfile = "Dockerfile.fault"\n  args = {{\n{assigned}  }}\n{more}}}\n'
+    with file_on(kept, DOCKERFILE, text), file_on(kept, OVERRIDE, override):
+        yield nonce
+
+
+@contextmanager
+def slow_compile(kept: KeptBox, files: int, pause: float = 0.5) -> Iterator[str]:
+    """A bake with one compiling step of as many small files, with `pause` seconds after each."""
+    caches = "".join(f"ARG {name}\n" for name in ("SCCACHE_BUCKET", "SCCACHE_REGION", "SCCACHE_S3_KEY_PREFIX"))
+    caches += "".join(f"ARG {name}\n" for name in ("SCCACHE_LOG", "REQUIRE_SCCACHE", "MAX_JOBS"))
+    step = (
+        f"{caches}COPY <<'end' /compile\n{COMPILE_SLOWLY}end\n"
+        "RUN --mount=type=secret,id=aws "
+        "--mount=type=bind,from=sccache,source=/sccache,target=/usr/local/bin/sccache "
+        "--mount=type=bind,source=with-sccache.sh,target=/usr/local/bin/with-sccache "
+        "with-sccache fault bash /compile"
+    )
+    with bake_of(kept, step, {"FILES": str(files), "PAUSE": str(pause)}) as nonce:
+        yield nonce
+
+
+@dataclass
+class CacheWatch:
+    """What compile steps ask of the store, from a moment on."""
+
+    kept: KeptBox
+    seen: int
+    """How many requests the region had answered by then."""
+
+    @classmethod
+    def begin(cls, kept: KeptBox) -> CacheWatch:
+        return cls(kept, len(kept.job.requests()))
+
+    def requests(self) -> list[dict[str, Any]]:
+        return self.kept.job.requests()[self.seen :]
+
+    def writes(self) -> list[dict[str, Any]]:
+        """The results that sccache stored or tried to; its check of the store and the box's own probe are none."""
+        return [
+            request
+            for request in self.requests()
+            if request["action"] == "s3:PutObject"
+            and "-cache/" in str(request["principal"])
+            and "/." not in request["path"]
+        ]
+
+    def wait_for_writes(self, count: int) -> None:
+        until(f"{count} writes to the compile cache", lambda: len(self.writes()) >= count, seconds=WAIT_SECONDS)
+
+
+def forget_session(kept: KeptBox) -> None:
+    """Let the credential service forget the session that it has."""
+    kept.run("systemctl", "stop", CREDENTIALS_UNIT)
+
+
+@contextmanager
+def short_sessions(kept: KeptBox, life: timedelta) -> Iterator[None]:
+    """Let STS end the cache role's sessions after `life`, whatever was asked for, and say so in its answers."""
+    keyring = kept.job.region.cloud.keyring
+    issue = keyring.issue_session
+
+    def issue_short(
+        role_arn: str, role_id: str, session_name: str, asked: timedelta, session_policy: str | None = None
+    ) -> Credential:
+        shorter = life if role_arn.endswith("-cache") else asked
+        return issue(role_arn, role_id, session_name, shorter, session_policy)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keyring, "issue_session", issue_short)
+        yield
+    forget_session(kept)
+
+
+def sessions_of(kept: KeptBox) -> list[str]:
+    """The ids of the cache role's keys, in the order in which STS has issued them."""
+    lines = (kept.job.region.cloud.directory / "issued.jsonl").read_text().splitlines()
+    entries = [json.loads(line) for line in lines]
+    return [entry["value"] for entry in entries if entry["kind"] == "AccessKeyId" and "-cache/" in entry["principal"]]
+
+
+@contextmanager
+def without_action(kept: KeptBox, role: str, action: str) -> Iterator[None]:
+    """A role without one of the actions of its only policy."""
+    iam = kept.job.region.cloud.client("iam")
+    (name,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
+    whole = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
+    less = json.loads(json.dumps(whole))
+    for statement in less["Statement"]:
+        allowed = [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
+        statement["Action"] = [other for other in allowed if other != action]
+    less["Statement"] = [statement for statement in less["Statement"] if statement["Action"]]
+    assert less != whole
+    iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(less))
+    try:
+        yield
+    finally:
+        iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(whole))
