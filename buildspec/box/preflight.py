@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 MIN_BUILDX = (0, 24)
-"""``type`` in the bake file's variables needs it."""
+"""The oldest that the bake file is tried with; what it needs most is ``validation``, since 0.19."""
 
 
 class PreflightError(RuntimeError):

@@ -17,7 +17,7 @@ from rehearsal.cloud.backends import DEBIAN_IMAGE_ID
 from rehearsal.network import remove_namespaces
 from rehearsal.region import Region
 
-_S3, _STS, _OUTSIDE = "s3.us-east-1.amazonaws.com", "sts.us-east-1.amazonaws.com", "deb.debian.org"
+_S3, _STS = "s3.us-east-1.amazonaws.com", "sts.us-east-1.amazonaws.com"
 # A box in which a name does not resolve has no answer either, but is not what this is about: that raises.
 _CONNECT = """
 import socket, sys
@@ -32,7 +32,10 @@ except TimeoutError:
 class Place:
     """A VPC as the foundation makes it, and a booted instance in it."""
 
-    def __init__(self, region: Region) -> None:
+    def __init__(self, region: Region, rootfs: Path) -> None:
+        sources = (rootfs / "etc/apt/sources.list").read_text()
+        self.mirror = sources.partition("http://")[2].partition("/")[0]
+        """A host that is neither AWS nor this machine, and that answers on port 80."""
         ec2: Any = region.cloud.client("ec2")
         self.ec2 = ec2
         self.region = region
@@ -62,7 +65,7 @@ class Place:
         time.sleep(1)
         self.region.check()
         found = set()
-        for name, port in ((_S3, 443), (_STS, 443), (_OUTSIDE, 80)):
+        for name, port in ((_S3, 443), (_STS, 443), (self.mirror, 80)):
             done = self.machine.execute(["python3", "-c", _CONNECT, name, str(port)])
             assert done.returncode in (0, 3), done.stderr
             if done.returncode == 0:
@@ -73,7 +76,7 @@ class Place:
 @pytest.fixture(scope="module")
 def place(rootfs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with Region(tmp_path_factory.mktemp("region"), rootfs) as region:
-        yield Place(region)
+        yield Place(region, rootfs)
 
 
 def test_a_box_reaches_what_ec2_s_state_lets_it(place: Place) -> None:
@@ -88,9 +91,9 @@ def test_a_box_reaches_what_ec2_s_state_lets_it(place: Place) -> None:
     assert place.reached() == {_S3}
     route = {"RouteTableId": place.table, "DestinationCidrBlock": "0.0.0.0/0"}
     ec2.create_route(**route, GatewayId=place.gateway)
-    assert place.reached() == {_S3, _STS, _OUTSIDE}
+    assert place.reached() == {_S3, _STS, place.mirror}
     ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint])
-    assert place.reached() == {_S3, _STS, _OUTSIDE}
+    assert place.reached() == {_S3, _STS, place.mirror}
     everything = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
     https = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
     ec2.authorize_security_group_egress(GroupId=place.group, IpPermissions=[https])
@@ -105,9 +108,9 @@ import sys, time
 from pathlib import Path
 from rehearsal.network import remove_namespaces
 from rehearsal.region import Region
-from tests.booted.test_network import Place
+from tests.rehearsal.test_booted_network import Place
 with Region(Path(sys.argv[1]), Path(sys.argv[2])) as region:
-    place = Place(region)
+    place = Place(region, Path(sys.argv[2]))
     print(place.machine.leader(), flush=True)
     time.sleep(600)
 """
