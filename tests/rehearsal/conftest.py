@@ -16,6 +16,7 @@ from rehearsal.cloud import ACCOUNT
 from rehearsal.cloud.backends import DEBIAN_IMAGE_ID
 from rehearsal.cloud.credentials import Credential
 from rehearsal.cloud.server import Cloud
+from rehearsal.setup import Setup
 
 # Boxes in the tests have loopback addresses, so that a client can really come from them.
 VPC_BLOCK = "127.64.0.0/16"
@@ -33,11 +34,17 @@ def listening(address: str = "127.0.0.1") -> socket.socket:
     return listener
 
 
+@pytest.fixture(scope="session", autouse=True)
+def tools(setup: Setup) -> Setup:
+    """The rehearsal's programs: the registry's is found by its name, on PATH."""
+    return setup
+
+
 @pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+def cloud(tmp_path_factory: pytest.TempPathFactory, tools: Setup) -> Iterator[Cloud]:
     imds = listening()
     with Cloud(tmp_path_factory.mktemp("cloud")) as cloud:
-        cloud.start([listening()], imds)
+        cloud.start([listening()], imds, with_registry=tools.cannot_boot is None)
         yield cloud
 
 

@@ -22,6 +22,9 @@ from rehearsal.cloud.registry import BINARY, Registry, RegistryError
 from rehearsal.cloud.server import Cloud
 from tests.rehearsal.conftest import allow, assume, document, journal, make_role
 
+# The registry's program comes with what a booted box needs.
+pytestmark = pytest.mark.usefixtures("rootfs")
+
 PUSH = (
     "ecr:BatchCheckLayerAvailability",
     "ecr:InitiateLayerUpload",

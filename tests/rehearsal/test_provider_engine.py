@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ import pytest
 from rehearsal.cloud import REGION
 from rehearsal.cloud.backends import DEBIAN_IMAGE_ID
 from rehearsal.cloud.server import Cloud
+from rehearsal.setup import Setup
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -122,10 +122,8 @@ class Project:
 
 
 @pytest.fixture
-def project(cloud: Cloud, tmp_path: Path) -> Iterator[Project]:
+def project(cloud: Cloud, tools: Setup, tmp_path: Path) -> Iterator[Project]:
     """An empty project; its stack is destroyed in the end."""
-    if shutil.which("pulumi") is None:
-        pytest.fail("pulumi is not on PATH: `make rehearse` builds it once")
     folder, plugins, state = tmp_path / "project", tmp_path / "bin", tmp_path / "state"
     for directory in (folder, plugins, state):
         directory.mkdir()
@@ -138,7 +136,9 @@ def project(cloud: Cloud, tmp_path: Path) -> Iterator[Project]:
         folder,
         {
             **cloud.operator_environment(),
-            "PATH": os.pathsep.join([str(plugins), str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "PATH": os.pathsep.join(
+                [str(plugins), str(tools.engine), str(Path(sys.executable).parent), os.environ["PATH"]]
+            ),
             "PYTHONPATH": str(CHECKOUT),
             "HOME": str(tmp_path),
             "PULUMI_HOME": str(tmp_path / "home"),
