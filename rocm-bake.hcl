@@ -716,6 +716,12 @@ function "epoch" {
   result = own != "" ? own : effective.SDE_EPOCH
 }
 
+# What an image is a build of, as `make version-check` looks it up in the registry: the ref, or the number where there is one.
+function "version_label" {
+  params = [version]
+  result = { "org.opencontainers.image.version" = version }
+}
+
 function "webdav_endpoint" {
   params = []
   result = SCCACHE_WEBDAV_ENDPOINT != "" ? SCCACHE_WEBDAV_ENDPOINT : "http://${effective.SCCACHE_WEBDAV_HOST}:${effective.SCCACHE_WEBDAV_PORT}"
@@ -854,6 +860,7 @@ target "triton" {
   tags        = [image("triton")]
   cache-from  = cache_from("triton")
   cache-to    = cache_to("triton")
+  labels      = version_label(effective.TRITON_VERSION)
   contexts = {
     base = sibling("base")
   }
@@ -872,6 +879,7 @@ target "pytorch" {
   tags        = [image("pytorch")]
   cache-from  = cache_from("pytorch")
   cache-to    = cache_to("pytorch")
+  labels      = version_label(GIT_REF != "" ? GIT_REF : effective.PYTORCH_VERSION)
   contexts = {
     base = sibling("base")
   }
@@ -893,6 +901,7 @@ target "torchvision" {
   tags        = [image("torchvision")]
   cache-from  = cache_from("torchvision")
   cache-to    = cache_to("torchvision")
+  labels      = version_label(effective.TORCHVISION_REF)
   contexts = {
     base    = sibling("base")
     pytorch = sibling("pytorch")
@@ -911,6 +920,7 @@ target "aiter" {
   tags        = [image("aiter")]
   cache-from  = cache_from("aiter")
   cache-to    = cache_to("aiter")
+  labels      = version_label(effective.AITER_REF)
   contexts = {
     base    = sibling("base")
     triton  = sibling("triton")
@@ -932,6 +942,7 @@ target "atom" {
   tags        = [image("atom")]
   cache-from  = cache_from("atom")
   cache-to    = cache_to("atom")
+  labels      = version_label(effective.ATOM_REF)
   contexts = {
     base = sibling("base")
   }
@@ -949,6 +960,7 @@ target "cupy-wheel" {
   tags        = [image("cupy-wheel")]
   cache-from  = cache_from("cupy-wheel")
   cache-to    = cache_to("cupy-wheel")
+  labels      = version_label(effective.CUPY_REF)
   contexts = {
     base = sibling("base")
   }
@@ -983,6 +995,7 @@ target "nixl" {
   tags        = [image("nixl")]
   cache-from  = cache_from("nixl")
   cache-to    = cache_to("nixl")
+  labels      = version_label(effective.NIXL_REF)
   contexts = {
     base = sibling("base")
   }
@@ -1001,6 +1014,7 @@ target "lmcache" {
   tags        = [image("lmcache")]
   cache-from  = cache_from("lmcache")
   cache-to    = cache_to("lmcache")
+  labels      = version_label(effective.LMCACHE_REF)
   contexts = {
     base    = sibling("base")
     pytorch = sibling("pytorch")
@@ -1019,6 +1033,7 @@ target "vllm" {
   tags        = [image("vllm")]
   cache-from  = cache_from("vllm")
   cache-to    = cache_to("vllm")
+  labels      = version_label(effective.VLLM_REF)
   contexts = {
     base    = sibling("base")
     pytorch = sibling("pytorch")

@@ -55,7 +55,7 @@ def differences(checkout: Path) -> Iterator[str]:
         value, source = make.get(name, (None, "default"))
         if source != "make" and value != defaults.get(name):
             yield (
-                f"make has {name}={value}, rocm-bake.hcl {defaults.get(name)}; run: rm -r .build, and take {name} "
+                f"make has {name}={value}, rocm-bake.hcl {defaults.get(name)}; run: rm .build/bake.mk, and take {name} "
                 "out of the Makefile if it is there"
             )
     for path in sorted((checkout / "docker").glob("Dockerfile*")):

@@ -59,6 +59,12 @@ def own_arg(target: str, name: str, value: str) -> Effect:
     return Effect({name: value}, arg([target], name, value))
 
 
+def version(target: str, name: str, value: str) -> Effect:
+    """An argument that is the version of what the image holds as well."""
+    changes = {**arg([target], name, value), f"{target}.labels.org.opencontainers.image.version": value}
+    return Effect({name: value}, changes)
+
+
 def epoch(name: str, targets: Iterable[str]) -> list[Effect]:
     changes = arg(targets, "SOURCE_DATE_EPOCH", "1234567890")
     return [
@@ -72,28 +78,40 @@ S3 = {"SCCACHE_BUCKET": "a-bucket", "SCCACHE_REGION": "eu-central-1"}
 FORK = {"ATOM_REPO": "https://git.example/ATOM.git", "ATOM_REF": "v0.1.9-fork.1"}
 
 EFFECTS = [
-    own_arg("pytorch", "PYTORCH_VERSION", "2.13.0"),
+    version("pytorch", "PYTORCH_VERSION", "2.13.0"),
     own_arg("rocm", "ROCM_VERSION", "7.14"),
     own_arg("base", "PYTHON_VERSION", "3.13"),
-    own_arg("triton", "TRITON_VERSION", "3.8.1"),
+    version("triton", "TRITON_VERSION", "3.8.1"),
     *[
-        own_arg(target, name, ref)
-        for target, name in [
-            ("triton", "TRITON_REF"),
-            ("aiter", "AITER_REF"),
-            ("torchvision", "TORCHVISION_REF"),
-            ("atom", "ATOM_REF"),
-            ("nixl", "NIXL_REF"),
-            ("nixl", "UCX_REF"),
-            ("vllm", "VLLM_REF"),
-            ("cupy-wheel", "CUPY_REF"),
-            ("lmcache", "LMCACHE_REF"),
+        effect(target, name, ref)
+        for effect, target, name in [
+            (own_arg, "triton", "TRITON_REF"),
+            (version, "aiter", "AITER_REF"),
+            (version, "torchvision", "TORCHVISION_REF"),
+            (version, "atom", "ATOM_REF"),
+            (version, "nixl", "NIXL_REF"),
+            (own_arg, "nixl", "UCX_REF"),
+            (version, "vllm", "VLLM_REF"),
+            (version, "cupy-wheel", "CUPY_REF"),
+            (version, "lmcache", "LMCACHE_REF"),
         ]
         for ref in ["v9.8.7", "9.8.7rc1", "refs/tags/rocm-9", COMMIT]
     ],
     own_arg("vllm", "RUST_VERSION", "1.96.1"),
-    own_arg("pytorch", "GIT_REF", "refs/heads/develop"),
-    Effect(FORK, {f"atom.args.{name}": value for name, value in FORK.items()}),
+    version("pytorch", "GIT_REF", "refs/heads/develop"),
+    # What is built is the ref then, whatever the release is set to.
+    Effect(
+        {"PYTORCH_VERSION": "2.13.0"},
+        arg(["pytorch"], "PYTORCH_VERSION", "2.13.0"),
+        given={"GIT_REF": "refs/heads/main"},
+    ),
+    Effect(
+        FORK,
+        {
+            **{f"atom.args.{name}": value for name, value in FORK.items()},
+            "atom.labels.org.opencontainers.image.version": FORK["ATOM_REF"],
+        },
+    ),
     Effect({"REGISTRY": "registry.example:5000"}, moved("registry.example:5000/rocm-pytorch")),
     Effect({"REGISTRY_NAME": "rocm-build-box/dev"}, moved("snoc-strix.fold-leaffish.ts.net:8080/rocm-build-box/dev")),
     Effect(

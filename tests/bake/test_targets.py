@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from scripts import version_check
+from scripts.published import VERSION_LABEL
 from tests.bake.effects import IMAGES
 from tests.bake.support import CACHED, COMPILING, DEVICE, EVERY, Bake
 
@@ -60,6 +62,19 @@ ARGS: dict[str, dict[str, str]] = {
     "runtime": {"ROCM_PRUNE_PROFILE": "keep-toolchain"},
 }
 
+# Of the wheels; `make version-check` looks for them in the registry by these.
+VERSIONS = {
+    "triton": "3.9.0",
+    "pytorch": "2.15.0",
+    "torchvision": "v0.29.2",
+    "aiter": "v0.1.29",
+    "atom": "v0.1.9",
+    "cupy-wheel": "v14.2.0",
+    "nixl": "v1.5.2",
+    "lmcache": "v0.5.7",
+    "vllm": "v0.33.0",
+}
+
 COMPILE_ARGS = {
     "FORCE_RECACHE": "false",
     "MAX_JOBS": "",
@@ -100,6 +115,8 @@ def expected(name: str) -> dict[str, Any]:
         "tags": [f"{IMAGES}:{name}"],
         "output": [{"type": "image", "rewrite-timestamp": "true", "registry.insecure": "true"}],
     }
+    if name in VERSIONS:
+        target["labels"]["org.opencontainers.image.version"] = VERSIONS[name]
     if name == "sccache":
         target["contexts"]["rust"] = "docker-image://docker.io/library/rust:1.95-slim-bookworm"
     if name in CACHED:
@@ -118,6 +135,13 @@ def test_target(bake: Bake, name: str) -> None:
     target = bake.target(name)
     assert target.pop("description")
     assert target == expected(name)
+
+
+def test_version_check_finds_every_wheel_by_its_label(bake: Bake) -> None:
+    defaults = version_check.effective(bake.checkout / "rocm-bake.hcl", {})
+    looked_for = {release.image: defaults[name] for name, release in version_check.RELEASES.items() if release.image}
+    labels = {name: target["labels"] for name, target in bake.print(*sorted(EVERY))["target"].items()}
+    assert {name: of[VERSION_LABEL] for name, of in labels.items() if VERSION_LABEL in of} == looked_for == VERSIONS
 
 
 @pytest.mark.parametrize("name", GROUPS)

@@ -127,14 +127,14 @@ def test_a_default_changed_in_a_page_alone(documented: Tree) -> None:
             "Makefile",
             "include .build/bake.mk",
             "PYTORCH_VERSION := 2.16.0\ninclude .build/bake.mk",
-            "make has PYTORCH_VERSION=2.16.0, rocm-bake.hcl 2.15.0; run: rm -r .build, and take PYTORCH_VERSION "
+            "make has PYTORCH_VERSION=2.16.0, rocm-bake.hcl 2.15.0; run: rm .build/bake.mk, and take PYTORCH_VERSION "
             "out of the Makefile if it is there",
         ),
         (
             ".build/bake.mk",
             "2.15.0",
             "2.16.0",
-            "make has PYTORCH_VERSION=2.16.0, rocm-bake.hcl 2.15.0; run: rm -r .build, and take PYTORCH_VERSION "
+            "make has PYTORCH_VERSION=2.16.0, rocm-bake.hcl 2.15.0; run: rm .build/bake.mk, and take PYTORCH_VERSION "
             "out of the Makefile if it is there",
         ),
     ],

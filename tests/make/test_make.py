@@ -13,6 +13,7 @@ import pytest
 
 from buildspec import bakefile
 from buildspec.box import jobs
+from infra import context
 from tests.make.conftest import Tree, program
 
 # Offline, and where nothing is resolved, make and a bare bake can be given the very same variables.
@@ -192,6 +193,24 @@ def test_a_tree_without_git(tree: Tree) -> None:
     assert done.returncode == 0
     assert '"VCS_REF": "", ' in done.stdout or '"VCS_REF": ""}' in done.stdout
     assert "VCS_REF and BUILD_DATE stay empty: " in done.stderr
+
+
+def test_make_and_the_archive_for_the_box_share_their_folder(tree: Tree) -> None:
+    def kept() -> dict[str, bytes]:
+        return {file.name: file.read_bytes() for file in (tree.path / ".build").iterdir()}
+
+    of_make = kept()
+    built = context.build(tree.path)
+    archive = {built.path.name: built.path.read_bytes()}
+    assert kept() == {**of_make, **archive}
+    assert tree.make("-n", "build-cache-probe").returncode == 0
+    assert kept() == {**of_make, **archive}
+    # What make keeps is not in the archive: it would be another one after each change of a default.
+    shutil.rmtree(tree.path / ".build")
+    assert context.build(tree.path) == built
+    assert kept() == archive
+    assert tree.make("-n", "build-cache-probe").returncode == 0
+    assert kept() == {**of_make, **archive}
 
 
 def test_nothing_to_run_starts_no_python(tree: Tree, tmp_path: Path) -> None:
