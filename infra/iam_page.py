@@ -6,7 +6,6 @@ python -m infra.iam_page --check  ends with 1 when the page is not what this wou
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from buildspec import bakefile
 from infra import iam
 from infra.naming import Names
 from infra.settings import CACHE_PREFIX_VARIABLE, CHECKOUT
+from scripts import generated_page
 
 PAGE = CHECKOUT / "docs" / "iam.md"
 
@@ -124,17 +124,7 @@ def _code(values: Sequence[str]) -> str:
 
 def main(arguments: Sequence[str], path: Path = PAGE) -> int:
     """Write `path`, or with `--check` compare it; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m infra.iam_page", description="Generate docs/iam.md.")
-    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the page is out of date")
-    text = page()
-    if not parser.parse_args(arguments).check:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return 0
-    if path.exists() and path.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{path}: out of date with infra/iam.py; run: python -m infra.iam_page", file=sys.stderr)
-    return 1
+    return generated_page.main(arguments, path, page(), module="infra.iam_page", source="infra/iam.py")
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ python -m rehearsal.rules_page --check  ends with 1 when the page is not what th
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rehearsal.cloud.rules import RULES, Rule
+from scripts import generated_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "rehearsal-rules.md"
 
@@ -80,17 +80,7 @@ def _row(rule: Rule) -> str:
 
 def main(arguments: Sequence[str], path: Path = PAGE) -> int:
     """Write `path`, or with `--check` compare it; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m rehearsal.rules_page", description="Generate rehearsal-rules.md.")
-    parser.add_argument("--check", action="store_true", help="only compare; exit 1 when the page is out of date")
-    text = page()
-    if not parser.parse_args(arguments).check:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return 0
-    if path.exists() and path.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{path}: out of date with rehearsal/cloud/rules; run: python -m rehearsal.rules_page", file=sys.stderr)
-    return 1
+    return generated_page.main(arguments, path, page(), module="rehearsal.rules_page", source="rehearsal/cloud/rules")
 
 
 if __name__ == "__main__":
