@@ -25,6 +25,8 @@ rehearse: $(VENV)/.complete ## the whole job on this machine, without an AWS acc
 	$(PYTHON) -m rehearsal $(if $(KEEP),--keep)
 
 test: $(VENV)/.complete ## all tests, the booted box included (ARGS="-k name" for some)
+	@# First, and not by a test: building the tools once takes longer than a test may.
+	$(PYTHON) -m rehearsal.setup
 	$(PYTHON) -m pytest $(ARGS)
 
 check: version-scrub-check ## lint, types, generated files up to date

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from rehearsal.cloud.tls import Authority
+from rehearsal.console import StepError
 from rehearsal.tools import engine, images
 from rehearsal.tools.system import can_boot, require_packages
 
@@ -40,3 +42,17 @@ def prepare() -> Setup:
         rootfs=images.box_rootfs(authority.certificate) if reason is None else None,
         cannot_boot=reason,
     )
+
+
+def main() -> int:
+    """Prepare the tools, showing the progress; return the exit status."""
+    try:
+        prepare()
+    except StepError as failure:
+        failure.show()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
