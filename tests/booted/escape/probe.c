@@ -7,10 +7,11 @@
  *   probe packet HOST PORT     the same in a frame, past the kernel's IP layer
  *   probe sniff SECONDS        what passes by, through a packet socket
  *
- * HOST is an IPv4 or IPv6 address, the latter with its interface if need be (fe80::1%eth0).
+ * The answer is one line, written at once: several may run side by side. HOST is an IPv4 or IPv6 address, the latter with its interface if need be (fe80::1%eth0).
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
@@ -212,7 +213,10 @@ static int sniff(int seconds) {
 			at = memmem(at, (size_t)(packet + length - at), "planted-", 8);
 			if (at == NULL)
 				break;
-			printf("seen: %.*s ", (int)(packet + length - at < 40 ? packet + length - at : 40), at);
+			int word = 0;
+			while (at + word < packet + length && (isalnum((unsigned char)at[word]) || at[word] == '-'))
+				word++;
+			printf("seen: %.*s ", word, at);
 		}
 	}
 	printf("%s\n", packets > 0 ? "packets" : "no packets");
@@ -225,7 +229,6 @@ int main(int count, char **arguments) {
 	for (int i = 1; i < count; i++)
 		printf("%s%s", i == 1 ? "probe: " : " ", arguments[i]);
 	printf(": ");
-	fflush(stdout);
 	if (strcmp(arguments[1], "sniff") == 0)
 		return sniff(atoi(arguments[2]));
 	struct addrinfo *to = resolve(arguments[2], arguments[3]);
