@@ -14,7 +14,7 @@ import pytest
 
 from buildspec.box.status import BuildStatus
 from tests.booted.conftest import BOX, KeptBox
-from tests.booted.faults import (
+from tests.faults.support import (
     CREDENTIALS_UNIT,
     UNIT,
     CacheWatch,
