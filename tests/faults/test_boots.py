@@ -20,7 +20,7 @@ from rehearsal import leaks
 from rehearsal.builds import BuildOutputs, read_status
 from rehearsal.cloud.imds import MetadataService
 from tests.booted.conftest import Job
-from tests.faults.support import until
+from tests.booted.faults import until
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse

@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 from rehearsal import leaks
 from rehearsal.builds import read_status
 from tests.booted.conftest import KeptBox
-from tests.faults.support import bake_of, sessions_of, until
+from tests.booted.faults import bake_of, sessions_of, until
 
 HERE = Path(__file__).parent / "escape"
 METADATA = "169.254.169.254"

@@ -14,7 +14,7 @@ import pytest
 
 from buildspec.box.status import BuildStatus
 from tests.booted.conftest import BOX, KeptBox
-from tests.faults.support import (
+from tests.booted.faults import (
     CREDENTIALS_UNIT,
     UNIT,
     CacheWatch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rehearsal import inventory, leaks
 from rehearsal.builds import read_status, wait_for_power_off
 from tests.booted.conftest import KeptBox
-from tests.faults.support import CacheWatch, slow_compile
+from tests.booted.faults import CacheWatch, slow_compile
 
 
 def test_a_power_off_in_the_middle_is_reported_and_leaves_nothing(kept: KeptBox) -> None:

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from buildspec.box.status import BuildStatus
 from tests.booted.conftest import KeptBox
-from tests.faults.support import CacheWatch, forget_session, sessions_of, short_sessions, slow_compile
+from tests.booted.faults import CacheWatch, forget_session, sessions_of, short_sessions, slow_compile
 
 SESSION = timedelta(seconds=125)
 FILES, PAUSE_SECONDS = 45, 3.0

@@ -13,7 +13,7 @@ from buildspec.box.status import BuildStatus
 from rehearsal.cloud.errors import ApiError
 from rehearsal.cloud.requests import ApiRequest
 from tests.booted.conftest import KeptBox
-from tests.faults.support import (
+from tests.booted.faults import (
     CacheWatch,
     bake_of,
     forget_session,
