@@ -10,7 +10,7 @@ from pathlib import Path
 from rehearsal.cloud.tls import Authority
 from rehearsal.console import StepError
 from rehearsal.tools import engine, images
-from rehearsal.tools.system import can_boot, require_packages
+from rehearsal.tools.system import SEARCH_PATH, can_boot, require_packages
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,23 @@ def prepare() -> Setup:
     Raises:
         StepError: naming the tool, the last lines of its log and what to do.
     """
+    # Programs are started by their names. An ordinary PATH leaves out the administrator's directories, an empty
+    # environment has none at all.
+    _append_to_path(SEARCH_PATH)
     reason = can_boot()
     if reason is None:
         require_packages()
-        # It is started by its name, like every program of the operating system.
-        os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), str(images.registry().parent)])
+        _append_to_path(str(images.registry().parent))
     authority = Authority(images.authority_directory()).make()
     return Setup(
         engine=engine.pulumi_directory(),
         rootfs=images.box_rootfs(authority.certificate) if reason is None else None,
         cannot_boot=reason,
     )
+
+
+def _append_to_path(directories: str) -> None:
+    os.environ["PATH"] = os.pathsep.join([*filter(None, [os.environ.get("PATH")]), directories])
 
 
 def main() -> int:

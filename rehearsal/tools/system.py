@@ -23,10 +23,11 @@ PACKAGES = {
     "nsenter": "util-linux",
     "setpriv": "util-linux",
     "slirp4netns": "slirp4netns",
+    "sysctl": "procps",
     "systemd-nspawn": "systemd-container",
 }
 
-_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 StrPath = str | os.PathLike[str]
@@ -34,7 +35,7 @@ StrPath = str | os.PathLike[str]
 
 def which(program: str) -> str | None:
     """Where `program` is; the administrator's directories count although an ordinary PATH leaves them out."""
-    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:{_SEARCH_PATH}")
+    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:{SEARCH_PATH}")
 
 
 def _is_there(needed: str) -> bool:
@@ -71,7 +72,7 @@ def require_packages() -> None:
     command = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
     if os.geteuid() != 0 or which("apt-get") is None:
         raise StepError(title, "not installed", next_action=f"install them, on Debian: {' '.join(command)}")
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "PATH": _SEARCH_PATH}
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "PATH": SEARCH_PATH}
     with step(title):
         log = log_file("system-packages")
         run_logged("apt-get update", ["apt-get", "update"], log, env=environment)
