@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -99,11 +100,10 @@ class Machine:
         # unshare, the first process of its namespace (boot-box.sh), systemd-nspawn, the box's systemd.
         pid = self._process.pid
         for _ in range(3):
-            children = Path(f"/proc/{pid}/task/{pid}/children")
-            pids = children.read_text().split() if children.exists() else []
-            if not pids:
+            child = first_child(pid)
+            if child is None:
                 return None
-            pid = int(pids[0])
+            pid = child
         return pid
 
     def enter_command(self) -> list[str]:
@@ -139,7 +139,9 @@ class Machine:
         if self._process is not None:
             leader = self.leader()
             if self._process.poll() is None and leader is not None:
-                os.kill(leader, signal.SIGKILL)
+                # It may have powered itself off just now.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(leader, signal.SIGKILL)
             deadline = time.monotonic() + _STOP_SECONDS
             while self._process.poll() is None:
                 if time.monotonic() > deadline:
@@ -152,3 +154,15 @@ class Machine:
     def discard(self) -> None:
         """Remove the box's files; it must not run any more."""
         remove_tree(self.directory / "overlay")
+
+
+def first_child(pid: int) -> int | None:
+    """The process id of a process's first child; None where it has none, or has just ended itself.
+
+    A process can end between any two looks at it, the one that opens the file and the one that reads it included.
+    """
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(children[0]) if children else None
