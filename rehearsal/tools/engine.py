@@ -162,7 +162,7 @@ def pulumi_directory() -> Path:
             check=True,
         ).stdout.strip()
         executor = binaries / "pulumi-language-python-exec"
-        shutil.copyfile(Path(source) / executor.name, executor)
+        shutil.copyfile(Path(source).parent / executor.name, executor)
         executor.chmod(0o755)
 
     key = f"{PULUMI_VERSION}-{recipe_key(*(path.read_text() for path in sorted(_GO_MODULES.glob('[lp]*/go.mod'))))}"
