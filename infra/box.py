@@ -16,7 +16,7 @@ from infra import iam, naming
 from infra.context import BuildContext
 from infra.errors import RefusedError
 from infra.placement import Gpu, check_architecture, check_gpu, choose_zone
-from infra.reference import FoundationOutputs
+from infra.reference import FoundationOutputs, last_instance_id
 from infra.settings import BoxSettings
 from infra.vcs import Revision
 
@@ -50,7 +50,8 @@ class Box(pulumi.ComponentResource):
     Raises:
         FoundationError: the foundation is elsewhere.
         PlacementError: the instance type does not fit.
-        RunningBuildError: this stack's box is running and was launched with something else.
+        RunningBuildError: this stack's box is running and was launched with something else, or by an `up` that did
+            not come to its end.
     """
 
     exports: Mapping[str, pulumi.Input[Any]]
@@ -244,4 +245,13 @@ def _refuse_to_end_a_build(stack: str, launch_hash: str) -> None:
             "working tree. This `up` would end its build and start a new one.\n"
             "  fix: wait until it has powered off (it does so when the build ends), or end it now: `pulumi destroy`, "
             "then `pulumi up`"
+        )
+    # An `up` that is killed after it has launched an instance, and before it has stored that, leaves one that Pulumi
+    # knows nothing of: the next would start a second beside it, and `destroy` would let it run.
+    if lost := sorted(same - {last_instance_id()}):
+        raise RunningBuildError(
+            f"box {', '.join(lost)} of stack {stack} is running, launched by an `up` that was interrupted before it "
+            "had stored that. This `up` would start another one beside it.\n"
+            "  fix: wait until it has powered off (it does so when the build ends), or end it now: "
+            f"`aws ec2 terminate-instances --instance-ids {' '.join(lost)}`; then `pulumi up`"
         )

@@ -85,12 +85,25 @@ async def read_foundation(stack: str) -> FoundationOutputs:
     return FoundationOutputs(**values)
 
 
+def last_instance_id() -> str | None:
+    """Return the box that this stack's last complete `up` left; None before the first."""
+    name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    instance_id: str | None = _stack_outputs(name).get("instanceId")
+    return instance_id
+
+
+def _stack_outputs(name: str) -> Mapping[str, Any]:
+    answer = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name}).value
+    outputs: Mapping[str, Any] = answer["outputs"]
+    return outputs
+
+
 def _check_that_stack_exists(name: str, make_it: str) -> None:
     # The engine ends the program, with a traceback that says nothing, when a StackReference names a stack
     # that is not there. The function of the engine that older SDKs read stack outputs with fails where it can
     # be caught.
     try:
-        pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name})
+        _stack_outputs(name)
     except Exception as error:  # the SDK raises no class of its own
         if not re.search(r"(unknown|no) stack", str(error)):
             raise

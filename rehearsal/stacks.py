@@ -73,11 +73,15 @@ class Workspace:
             self.pulumi("stack", "init", name, "--no-select", "--cwd", str(self.directory))
         return stack
 
+    def command(self, *arguments: str) -> list[str]:
+        """The command line of a pulumi command; it runs in the checkout, with `environment`."""
+        return [str(self._engine), "--non-interactive", "--color=never", *arguments]
+
     def attempt(self, *arguments: str, log: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run a pulumi command that may fail, and append its output to a log."""
         log = log or self.directory / "logs" / "pulumi.log"
         done = subprocess.run(
-            [str(self._engine), "--non-interactive", "--color=never", *arguments],
+            self.command(*arguments),
             cwd=PROJECT_DIRECTORY,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -161,6 +165,20 @@ class Stack:
     def attempt(self, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command on this stack that may fail, for a person or a test to look at its output."""
         return self._workspace.attempt(verb, "--stack", self.name, *self.config_arguments(), *arguments, log=self.log)
+
+    def start(self, verb: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a command on this stack, in a process group of its own, for a test to interrupt it."""
+        command = self._workspace.command(verb, "--stack", self.name, *self.config_arguments(), *arguments)
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                command,
+                cwd=PROJECT_DIRECTORY,
+                env=self._workspace.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def outputs(self) -> dict[str, Any]:
         """The stack's outputs."""

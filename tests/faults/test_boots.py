@@ -57,8 +57,11 @@ def without(*packages: str) -> Callable[[Document], None]:
     """The packages are not on the box, as on Debian's image, and no mirror answers."""
 
     def apply(document: Document) -> None:
-        # Before Docker, which is on the rehearsal's image already, starts.
+        # The rehearsal's image has them, and sources that cloud-init keeps.
         document["bootcmd"].append(["dpkg", "--purge", "--force-depends", *packages])
+        places = ["/etc/apt/sources.list.d", "/var/lib/apt/lists"]
+        document["bootcmd"].append(["find", *places, "-type", "f", "-delete"])
+        document["bootcmd"].append(["rm", "--force", "/etc/apt/sources.list"])
         for kind in ("primary", "security"):
             document["apt"][kind] = [{"arches": ["default"], "uri": NO_MIRROR}]
 

@@ -66,6 +66,8 @@ class World:
     """The foundation stack's outputs; None: there is no such stack."""
     running: Mapping[str, str] = field(default_factory=dict)
     """Running instances of the stack, id to LaunchHash."""
+    last_instance: str | None = None
+    """The `instanceId` of the stack's last complete `up`."""
     region: str = REGION
 
 
@@ -133,6 +135,9 @@ class _World(mocks.Mocks):
             case "getParameter":
                 assert args["name"] == "/aws/service/debian/release/13/latest/amd64"
                 return {"value": AMI}
+            case "readStackOutputs" if args["name"] == "organization/rocm-build-box/dev":
+                instance_id = world.last_instance
+                return {"name": args["name"], "outputs": {"instanceId": instance_id} if instance_id else {}}
             case "readStackOutputs":
                 if world.foundation is None:
                     raise UnknownStackError(args["name"])

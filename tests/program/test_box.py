@@ -278,8 +278,15 @@ def test_a_running_build_is_not_ended() -> None:
 
 
 def test_a_running_build_of_the_same_input_is_left_alone(up: Record) -> None:
-    record = run("dev", CONFIG, World(running={"i-1": launch_hash(up)}))
+    record = run("dev", CONFIG, World(running={"i-1": launch_hash(up)}, last_instance="i-1"))
     assert launch_hash(record) == launch_hash(up)
+
+
+@pytest.mark.parametrize("last", [None, "i-0"])
+def test_a_box_that_an_interrupted_up_launched_is_not_doubled(up: Record, last: str | None) -> None:
+    world = World(running={"i-1": launch_hash(up)}, last_instance=last)
+    with pytest.raises(RunError, match=r"(?s)box i-1 of stack dev .*interrupted.*terminate-instances .*i-1`"):
+        run("dev", CONFIG, world, preview=True)
 
 
 def test_settings_are_refused_before_anything_is_registered() -> None:
