@@ -21,8 +21,8 @@ list-vars: | $(VENV)/.complete ## every bake variable in effect, and where its v
 build-%: ## a target or group of rocm-bake.hcl, by Bake (BAKE_EXTRA="..." has more of its arguments)
 	@echo "$@: rocm-bake.hcl has no target or group $*; it has: $(BAKE_TARGETS)" >&2; exit 2
 
-rehearse: $(VENV)/.complete ## the whole job on this machine, without an AWS account (KEEP=1 leaves everything up)
-	$(PYTHON) -m rehearsal $(if $(KEEP),--keep)
+rehearse: $(VENV)/.complete ## the whole job on this machine, without an AWS account (KEEP=1, TARGETS="vllm")
+	$(PYTHON) -m rehearsal $(if $(KEEP),--keep) $(if $(TARGETS),--targets "$(TARGETS)")
 
 test: $(VENV)/.complete ## all tests, the booted box included (ARGS="-k name" for some)
 	@# First, and not by a test: building the tools once takes longer than a test may.
@@ -81,7 +81,7 @@ endif
 	@$(PYTHON) -m scripts.bake_fragment rocm-bake.hcl $(@D)
 
 # BAKE_SOURCES says of each variable whether it is the file's default or set, and where.
-export $(BAKE_VARIABLES) BAKE_ENVIRONMENT_ONLY BAKE_EXTRA
+export $(BAKE_VARIABLES) BAKE_VARIABLES BAKE_EXTRA
 export BAKE_SOURCES = $(foreach name,$(BAKE_VARIABLES),$(name)=$(firstword $(origin $(name))))
 
 .PHONY: $(BAKE_TARGETS:%=build-%)

@@ -23,10 +23,10 @@ class UsageError(ValueError):
     """BAKE_EXTRA cannot be passed on; the message says what to write instead."""
 
 
-def extra_arguments(text: str, environment_only: Sequence[str], target: str) -> list[str]:
+def extra_arguments(text: str, variables: Sequence[str], target: str) -> list[str]:
     """The words of BAKE_EXTRA.
 
-    :raises UsageError: unbalanced quotes, or a --set of an argument whose variable Bake reads from the environment
+    :raises UsageError: unbalanced quotes, or a --set of an argument that is named like a bake variable
     """
     try:
         words = shlex.split(text)
@@ -35,11 +35,11 @@ def extra_arguments(text: str, environment_only: Sequence[str], target: str) -> 
     for word, following in pairwise([*words, ""]):
         assignment = following if word == "--set" else word.removeprefix("--set=") if "--set=" in word else ""
         found = _SET_ARGUMENT.fullmatch(assignment)
-        if found is not None and found["name"] in environment_only:
+        if found is not None and found["name"] in variables:
             name, value = found["name"], shlex.quote(found["value"])
             raise UsageError(
-                f"BAKE_EXTRA: --set {assignment}: {name} is a bake variable that is read from the environment; an "
-                "argument of that name does not set it, and changes the cache keys of the targets that get it. "
+                f"BAKE_EXTRA: --set {assignment}: {name} is a bake variable, and an argument of that name does not set "
+                "it: the value is not checked, and tags, labels, caches and the other arguments keep the one before. "
                 f"Set it as: {name}={value} make build-{target}"
             )
     return words
@@ -48,7 +48,7 @@ def extra_arguments(text: str, environment_only: Sequence[str], target: str) -> 
 def main(target: str) -> int:
     """Replace this process by Bake; return 2 when that cannot be."""
     try:
-        extra = extra_arguments(os.environ.get("BAKE_EXTRA", ""), os.environ["BAKE_ENVIRONMENT_ONLY"].split(), target)
+        extra = extra_arguments(os.environ.get("BAKE_EXTRA", ""), os.environ["BAKE_VARIABLES"].split(), target)
     except UsageError as error:
         print(error, file=sys.stderr)
         return 2
