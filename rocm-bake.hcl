@@ -7,12 +7,13 @@
 
 # --- What is known without a variable -----------------------------------------------------------------------------------------
 
-# The processors that LLVM compiles for under ROCm, from Vega on (https://llvm.org/docs/AMDGPUUsage.html#processors).
+# The processors that LLVM compiles for, from Vega on (EF_AMDGPU_MACH_* in llvm/include/llvm/BinaryFormat/ELF.h of
+# https://github.com/llvm/llvm-project), without the generic ones, which PyTorch does not take.
 known_architectures = [
-  "gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950",
-  "gfx1010", "gfx1011", "gfx1012", "gfx1030", "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036",
-  "gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153",
-  "gfx1200", "gfx1201", "gfx1250", "gfx1251",
+  "gfx900", "gfx902", "gfx904", "gfx906", "gfx908", "gfx909", "gfx90a", "gfx90c", "gfx942", "gfx950",
+  "gfx1010", "gfx1011", "gfx1012", "gfx1013", "gfx1030", "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036",
+  "gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153", "gfx1154",
+  "gfx1170", "gfx1171", "gfx1172", "gfx1200", "gfx1201", "gfx1250", "gfx1251", "gfx1310",
 ]
 
 # One object, because Bake judges the variables before it evaluates anything that their defaults do not refer to.
