@@ -307,7 +307,7 @@ REFUSALS = [
     refused("REGISTRY_NAME", "Rocm", "a repository name of lower-case letters and digits"),
     refused("REGISTRY_INSECURE", "yes", "true for a plain HTTP registry, else to false."),
     *[
-        refused("PYTORCH_ROCM_ARCH", value, "one or more of gfx900, gfx906, gfx908, gfx90a, gfx942, gfx950, ")
+        refused("PYTORCH_ROCM_ARCH", value, "one or more of gfx900, gfx902, gfx904, gfx906, gfx908, ")
         for value in [
             ";",
             "gfx951",
