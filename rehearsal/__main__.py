@@ -14,9 +14,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
@@ -24,6 +25,8 @@ from buildspec.box.status import BuildStatus
 from rehearsal import inventory
 from rehearsal.builds import BuildOutputs, wait_for_end, wait_for_power_off
 from rehearsal.console import StepError, console, step
+from rehearsal.miniature import world as miniature_world
+from rehearsal.miniature.world import Miniature
 from rehearsal.region import Region
 from rehearsal.setup import Setup, prepare
 from rehearsal.stacks import PROJECT_DIRECTORY, Stack, Workspace
@@ -31,7 +34,8 @@ from rehearsal.tools.store import remove_tree
 
 _BUILD_SECONDS = 1800.0
 _FOUNDATION = {"layer": "foundation"}
-_BOX = {"layer": "box", "targets": ["cache-probe"]}
+# These need no image of ROCm and no upstream.
+_WITHOUT_MINIATURE = {"cache-probe", "sccache"}
 
 
 @dataclass(frozen=True)
@@ -47,29 +51,52 @@ class Build:
         return next((phase["seconds"] or 0.0 for phase in self.status["phases"] if phase["name"] == name), 0.0)
 
 
-def rehearse(directory: Path, *, keep: bool) -> int:
+def rehearse(directory: Path, targets: Sequence[str], *, keep: bool) -> int:
     """Run the rehearsal and give its exit code.
 
     Args:
         directory: everything it writes goes here; what an earlier run left there is removed.
+        targets: what the boxes bake, of rocm-bake.hcl.
         keep: leave the stacks up and wait, for a person to look around.
 
     Raises:
         StepError: at the first step that fails.
     """
     setup = prepare()
-    with _alone(directory), Region(directory / "region", setup.rootfs) as region:
+    with _alone(directory):
+        miniature = _miniature(setup, directory, targets)
+        exit_code = _rehearse(setup, directory, _box_settings(targets, miniature), miniature, keep=keep)
+    _show_omissions(setup)
+    return exit_code
+
+
+def _miniature(setup: Setup, directory: Path, targets: Sequence[str]) -> Miniature | None:
+    """What the targets need in place of ROCm and of the upstreams; None when they need nothing of that."""
+    if setup.rootfs is None or _WITHOUT_MINIATURE.issuperset(targets):
+        return None
+    return miniature_world.prepare(directory / "upstreams", PROJECT_DIRECTORY / "rocm-bake.hcl", setup.authority)
+
+
+def _box_settings(targets: Sequence[str], miniature: Miniature | None) -> dict[str, Any]:
+    variables = {"bakeVariables": dict(miniature.upstreams.bake_variables())} if miniature else {}
+    return {"layer": "box", "targets": list(targets), **variables}
+
+
+def _rehearse(
+    setup: Setup, directory: Path, box_settings: Mapping[str, Any], miniature: Miniature | None, *, keep: bool
+) -> int:
+    with Region(directory / "region", setup.rootfs, miniature) as region:
         workspace = Workspace(directory, setup.engine, region.environment())
         before = inventory.take(region.cloud)
         foundation = workspace.stack("foundation", _FOUNDATION)
         foundation.up()
-        box = workspace.stack("dev", _BOX)
+        box = workspace.stack("dev", box_settings)
         if setup.rootfs is None:
             box.up()
             _show_stacks([foundation, box])
             builds: list[Build] = []
         else:
-            builds = _build_twice(region, box, keep=keep)
+            builds = _build_twice(region, box, box_settings, keep=keep)
             _show_stacks([foundation, box])
             _show_builds(builds)
         exit_code = next((build.status["exitCode"] or 0 for build in builds if build.status["exitCode"]), 0)
@@ -84,7 +111,6 @@ def rehearse(directory: Path, *, keep: bool) -> int:
         if left:
             raise StepError("nothing is left", f"still there: {', '.join(f'{kind} {name}' for kind, name in left)}")
         console.print("✓ nothing is left in the account")
-    _show_omissions(setup)
     return exit_code
 
 
@@ -109,13 +135,13 @@ def _alone(directory: Path) -> Iterator[None]:
         yield
 
 
-def _build_twice(region: Region, box: Stack, *, keep: bool) -> list[Build]:
+def _build_twice(region: Region, box: Stack, settings: Mapping[str, Any], *, keep: bool) -> list[Build]:
     """A cold build, then one on a fresh box, which stays up if `keep`; stops after one that failed."""
     builds: list[Build] = []
     for number in (1, 2):
         stays = keep and number == 2
         if stays:
-            box.configure({**_BOX, "keepBox": True})
+            box.configure({**settings, "keepBox": True})
         box.up()
         outputs = BuildOutputs.of(box.outputs())
         started = time.monotonic()
@@ -208,12 +234,13 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="make rehearse", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="leave everything up until Ctrl-C")
+    parser.add_argument("--targets", type=str.split, default=["cache-probe"], help="what the boxes bake")
     parser.add_argument("--directory", type=Path, default=PROJECT_DIRECTORY / ".rehearsal")
     options = parser.parse_args(arguments)
     # As Ctrl-C does: the way out takes boxes and network down.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        return rehearse(options.directory.resolve(), keep=options.keep)
+        return rehearse(options.directory.resolve(), options.targets, keep=options.keep)
     except StepError as failure:
         failure.show()
         return 1

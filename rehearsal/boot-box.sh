@@ -1,6 +1,6 @@
 #!/bin/sh
 # Boots a box; runs inside `unshare --mount --pid`, so that its mounts and all its processes end with it.
-# usage: boot-box.sh LOWER OVERLAY NETNS HYPERVISOR
+# usage: boot-box.sh LOWER[:LOWER...] OVERLAY NETNS HYPERVISOR
 set -eu
 mkdir -p "$2/upper" "$2/work" "$2/root"
 mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$2/root"

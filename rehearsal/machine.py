@@ -25,16 +25,18 @@ _STOP_SECONDS = 30.0
 
 
 class Machine:
-    """One booted box. Its files are an overlay above a root file system that several boxes share."""
+    """One booted box. Its files are an overlay above file systems that several boxes share."""
 
-    def __init__(self, instance_id: str, *, address: str, mac: str, rootfs: Path, edge: Edge, directory: Path) -> None:
+    def __init__(
+        self, instance_id: str, *, address: str, mac: str, layers: Sequence[Path], edge: Edge, directory: Path
+    ) -> None:
         """Prepare a box; `boot` starts it.
 
         Args:
             instance_id: EC2's id.
             address: EC2's private address of it, which is the address it gets.
             mac: EC2's hardware address of its interface.
-            rootfs: the tree it starts from; it is not written to.
+            layers: the trees it starts from, the uppermost first; they are not written to.
             edge: the network it is plugged into.
             directory: where its console's log and its own files are kept.
         """
@@ -43,7 +45,7 @@ class Machine:
         self.console_log = directory / "console.log"
         self.address = address
         self._mac = mac
-        self._rootfs = rootfs
+        self._layers = layers
         self._edge = edge
         self._namespace = ""
         self._process: subprocess.Popen[bytes] | None = None
@@ -59,6 +61,7 @@ class Machine:
         hypervisor.mkdir(parents=True)
         (hypervisor / "uuid").write_text(_HYPERVISOR_UUID)
         self._namespace = self._edge.add_box(self._box, self.address, self._mac)
+        lower = ":".join(map(str, self._layers))
         with self.console_log.open("wb") as log:
             self._process = subprocess.Popen(
                 ending_with_this_thread(
@@ -66,7 +69,13 @@ class Machine:
                         *(which("unshare") or "unshare", "--mount", "--propagation", "private"),
                         # systemd-nspawn that is killed leaves its box running; a process namespace does not.
                         *("--pid", "--fork", "--kill-child", "--mount-proc"),
-                        *(_BOOT, self._rootfs, self.directory / "overlay", self._namespace, hypervisor),
+                        *(
+                            _BOOT,
+                            lower,
+                            self.directory / "overlay",
+                            self._namespace,
+                            hypervisor,
+                        ),
                     ]
                 ),
                 stdin=subprocess.DEVNULL,

@@ -5,7 +5,8 @@ way out (Debian's mirrors) is slirp4netns, an ordinary process.
 
     box (its EC2 private address) ── veth ── edge ── slirp ── out
                                              10.64.0.2 DNS, 169.254.169.254 metadata: always
-                                             198.51.100.20 S3, 198.51.100.10 AWS's other services, out: as EC2 says
+                                             198.51.100.20 S3, 198.51.100.10 AWS's other services,
+                                             198.51.100.30 git, out: as EC2 says
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ AWS_ADDRESS = "198.51.100.10"
 
 S3_ADDRESS = "198.51.100.20"
 """Where S3's names lead: it can be reached by another way than the rest of AWS."""
+
+GIT_ADDRESS = "198.51.100.30"
+"""Where the small upstreams are served, in place of GitHub."""
 
 METADATA_ADDRESS = "169.254.169.254"
 
@@ -134,7 +138,7 @@ class Edge:
         self._directory.mkdir(parents=True, exist_ok=True)
         command("ip", "netns", "add", self.namespace)
         self._ip("link", "set", "lo", "up")
-        for address in (_ROUTER_ADDRESS, DNS_ADDRESS, AWS_ADDRESS, S3_ADDRESS, METADATA_ADDRESS):
+        for address in (_ROUTER_ADDRESS, DNS_ADDRESS, AWS_ADDRESS, S3_ADDRESS, GIT_ADDRESS, METADATA_ADDRESS):
             self._ip("address", "add", f"{address}/32", "dev", "lo")
         self._inside("sysctl", "--quiet", "--write", "net.ipv4.ip_forward=1")
         self._start_slirp()

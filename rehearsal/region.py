@@ -19,7 +19,9 @@ from rehearsal.cloud.server import LOOPBACK, Cloud
 from rehearsal.cloud.tls import Authority
 from rehearsal.console import StepError
 from rehearsal.machine import Machine
-from rehearsal.network import AWS_ADDRESS, METADATA_ADDRESS, S3_ADDRESS, Edge
+from rehearsal.miniature.git_server import GitServer
+from rehearsal.miniature.world import Miniature
+from rehearsal.network import AWS_ADDRESS, GIT_ADDRESS, METADATA_ADDRESS, S3_ADDRESS, Edge
 from rehearsal.tools import images
 from rehearsal.tools.store import remove_tree
 
@@ -34,16 +36,18 @@ class Region:
     EC2's state lets its instance reach (`rehearsal.reachability`); a change of that state shows within a second.
     """
 
-    def __init__(self, directory: Path, rootfs: Path | None) -> None:
+    def __init__(self, directory: Path, rootfs: Path | None, miniature: Miniature | None = None) -> None:
         """Prepare a region.
 
         Args:
             directory: its files: journals, registry, the machines' overlays and consoles.
             rootfs: what its machines boot from; None boots nothing, on a machine that cannot.
+            miniature: brings the small upstreams and base images, for targets other than `cache-probe`.
         """
         self.directory = directory
         self.machines: dict[str, Machine] = {}
         self._rootfs = rootfs
+        self._miniature = miniature
         self._cleanup = contextlib.ExitStack()
         self._stopping = threading.Event()
         self._failure: BaseException | None = None
@@ -63,6 +67,9 @@ class Region:
             if self._edge is not None:
                 fronts.extend(self._edge.listen(address, 443) for address in (AWS_ADDRESS, S3_ADDRESS))
                 metadata = self._edge.listen(METADATA_ADDRESS, 80)
+                if self._miniature is not None:
+                    git = self._edge.listen(GIT_ADDRESS, 80)
+                    self._cleanup.enter_context(GitServer(self._miniature.upstreams.directory, git))
             self.cloud.start(fronts, metadata, with_registry=self._edge is not None)
             self._ec2 = self.cloud.client("ec2")
             self._cleanup.callback(self._stop_machines)
@@ -151,7 +158,7 @@ class Region:
             instance["InstanceId"],
             address=instance["PrivateIpAddress"],
             mac=interface["MacAddress"],
-            rootfs=self._rootfs,
+            layers=[*([self._miniature.machine_layer] if self._miniature else []), self._rootfs],
             edge=self._edge,
             directory=self.directory / "machines" / instance["InstanceId"],
         )

@@ -23,6 +23,8 @@ class Setup:
     """What boxes boot from; None where none can boot."""
     cannot_boot: str | None
     """Why none can boot; None where one can."""
+    authority: Path
+    """The certificate of the rehearsal's authority, which boxes and base images trust."""
 
 
 def prepare() -> Setup:
@@ -43,6 +45,7 @@ def prepare() -> Setup:
         engine=engine.pulumi_directory(),
         rootfs=images.box_rootfs(authority.certificate) if reason is None else None,
         cannot_boot=reason,
+        authority=authority.certificate,
     )
 
 

@@ -12,15 +12,20 @@ import json
 import shutil
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from buildspec import user_data
 from rehearsal.console import run_logged
 from rehearsal.tools import engine
 from rehearsal.tools.store import cache_directory, entry, log_file, recipe_key, remove_tree
+from rehearsal.tools.system import SEARCH_PATH
 from rehearsal.tools.tree import WITHOUT_DOCUMENTATION, bootstrap
 
 SUITE = "trixie"
+
+AMI = "opt/rocm-build-box/ami"
+"""Where a machine image brings images and bake overrides, below its root."""
 
 _FILES = Path(__file__).parent / "rootfs"
 _INSTALL_BUILDX = Path(__file__).parent / "install-buildx.sh"
@@ -32,11 +37,12 @@ _CLOUD_IMAGE = ("ca-certificates", "cloud-init", "curl", "dbus", "iproute2", "pr
 _BASE_IMAGE = ("ca-certificates", "dpkg-dev", "g++", "gcc", "libc6-dev", "make")
 
 
-def _trust(tree: Path, authority: Path) -> None:
-    """Make the tree trust the stand-in's authority, by Debian's own mechanism."""
+def trust(tree: Path, *authorities: Path) -> None:
+    """Make the tree trust authorities, given as files of PEM certificates, by Debian's own mechanism."""
     place = tree / "usr" / "local" / "share" / "ca-certificates"
     place.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(authority, place / "rehearsal.crt")
+    for authority in authorities:
+        shutil.copyfile(authority, place / f"{authority.stem}.crt")
     subprocess.run(["chroot", tree, "update-ca-certificates"], check=True, capture_output=True)
 
 
@@ -47,7 +53,7 @@ def base_image(authority: Path) -> Path:
         log = log_file("base-image")
         tree = directory / "tree"
         bootstrap(SUITE, tree, _BASE_IMAGE, log)
-        _trust(tree, authority)
+        trust(tree, authority)
         layer = directory / "layer.tar"
         run_logged("tar", ["tar", "--numeric-owner", "-C", tree, "-cf", layer, "--exclude=./dev/*", "."], log)
         remove_tree(tree)
@@ -58,8 +64,14 @@ def base_image(authority: Path) -> Path:
     return entry("base-image", key, build, expect="1 to 2 minutes") / "layout"
 
 
-def write_oci_layout(layer: Path, directory: Path) -> None:
-    """Write an OCI image layout (image-spec 1.1) of one layer, tagged `latest`; the tar is compressed on the way."""
+def write_oci_layout(layer: Path, directory: Path, environment: Sequence[str] = ()) -> None:
+    """Write an OCI image layout (image-spec 1.1) of one layer, tagged `latest`; the tar is compressed on the way.
+
+    Args:
+        layer: a tar file.
+        directory: is made.
+        environment: what the image sets besides PATH, as `NAME=value`.
+    """
     blobs = directory / "blobs" / "sha256"
     blobs.mkdir(parents=True)
 
@@ -72,7 +84,7 @@ def write_oci_layout(layer: Path, directory: Path) -> None:
     config = {
         "architecture": "amd64",
         "os": "linux",
-        "config": {"Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], "Cmd": ["bash"]},
+        "config": {"Env": [f"PATH={SEARCH_PATH}", *environment], "Cmd": ["bash"]},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(content).hexdigest()}"]},
     }
     manifest = {
@@ -138,9 +150,9 @@ def box_rootfs(authority: Path) -> Path:
         log = log_file("box-rootfs")
         tree = directory / "tree"
         run_logged("cp", ["cp", "--archive", "--reflink=auto", system, tree], log)
-        _trust(tree, authority)
+        trust(tree, authority)
         shutil.copytree(_FILES, tree, dirs_exist_ok=True, symlinks=True)
-        ami = tree / "opt/rocm-build-box/ami"
+        ami = tree / AMI
         (ami / "sccache").mkdir(parents=True)
         shutil.copy(compiler_cache, ami / "sccache" / "sccache")
         subprocess.run(["strip", ami / "sccache" / "sccache"], check=True)

@@ -1,0 +1,73 @@
+"""The images that play AMD's ROCm and the Rust toolchain: Debian's packages, and the folder `rocm` beside this file."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from rehearsal.console import run_logged
+from rehearsal.network import GIT_ADDRESS
+from rehearsal.tools.images import AMI, trust, write_oci_layout
+from rehearsal.tools.store import entry, log_file, recipe_key, remove_tree
+from rehearsal.tools.tree import bootstrap
+
+_SUITE = "forky"  # the oldest Debian with the Python and a Rust that rocm-bake.hcl's defaults name
+
+_FILES = Path(__file__).parent
+
+# What this machine trusts besides Debian's list: a proxy that it reaches the package registries through, say.
+_HOST_AUTHORITIES = sorted(Path("/usr/local/share/ca-certificates").glob("*.crt"))
+# Python's tools have a list of their own, and these variables lead them to the system's.
+_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+_ENVIRONMENT = (f"SSL_CERT_FILE={_BUNDLE}", f"PIP_CERT={_BUNDLE}")
+
+# What Dockerfile.base installs on the real image: there already, so that a bake needs few downloads.
+_ROCM_PACKAGES = (
+    *("autoconf", "automake", "ca-certificates", "cmake", "g++", "gcc", "git", "libtool", "make", "ninja-build"),
+    *("pkg-config", "python3-dev", "python3-venv", "xz-utils"),
+    # Debian's Rust is spread over the system, so it cannot be copied out of an image of its own.
+    *("cargo", "rustc"),
+)
+
+_GIT_CONFIG = f"""\
+[url "http://{GIT_ADDRESS}/"]
+	insteadOf = https://github.com/
+"""
+
+
+def _write_image(directory: Path, name: str, tree: Path, log: Path) -> None:
+    layer = directory / "layer.tar"
+    run_logged("tar", ["tar", "--numeric-owner", "-C", tree, "-cf", layer, "--exclude=./dev/*", "."], log)
+    remove_tree(tree)
+    write_oci_layout(layer, directory / "tree" / AMI / name, _ENVIRONMENT)
+    layer.unlink()
+
+
+def machine_layer(authority: Path) -> Path:
+    """A file system to lay over a box's: the miniature's images, and the bake file that puts them in place."""
+
+    def build(directory: Path) -> None:
+        log = log_file("miniature")
+        tree = directory / "rocm"
+        bootstrap(_SUITE, tree, _ROCM_PACKAGES, log)
+        trust(tree, *_HOST_AUTHORITIES, authority)
+        shutil.copytree(_FILES / "rocm", tree / "opt" / "rocm")
+        (tree / "etc" / "gitconfig").write_text(_GIT_CONFIG)
+        _write_image(directory, "rocm", tree, log)
+        tree = directory / "rust"
+        programs = tree / "usr/local/cargo/bin"
+        programs.mkdir(parents=True)
+        (tree / "usr/local/rustup").mkdir()
+        for program in ("cargo", "rustc"):
+            (programs / program).symlink_to(f"/usr/bin/{program}")
+        _write_image(directory, "rust", tree, log)
+        shutil.copy(_FILES / "miniature.hcl", directory / "tree" / AMI / "20-miniature.hcl")
+
+    sources = [
+        Path(__file__),
+        *_HOST_AUTHORITIES,
+        authority,
+        *sorted(path for path in _FILES.glob("rocm/**/*") if path.is_file()),
+    ]
+    key = recipe_key(*(path.read_text() for path in sources), (_FILES / "miniature.hcl").read_text())
+    return entry("miniature", key, build, expect="3 to 5 minutes") / "tree"

@@ -1,0 +1,18 @@
+# Every step runs on every box: with the layer cache that another box has left, no compile step would run, and none would
+# show what the compile cache does.
+target "_common" {
+  no-cache = true
+}
+
+# The images that play AMD's ROCm and the Rust toolchain, in place of those of Docker Hub.
+target "rocm" {
+  contexts = {
+    ("docker.io/rocm/dev-ubuntu-24.04:${effective.ROCM_VERSION}") = "oci-layout:///opt/rocm-build-box/ami/rocm:latest"
+  }
+}
+
+target "vllm" {
+  contexts = {
+    ("docker.io/library/rust:${effective.RUST_VERSION}-slim-bookworm") = "oci-layout:///opt/rocm-build-box/ami/rust:latest"
+  }
+}
