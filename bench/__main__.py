@@ -2,71 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
-from bench.measure import Benchmark, BenchmarkError, Command, Result, run
-
-CHECKOUT = Path(__file__).resolve().parent.parent
-
-
-def benchmarks(scratch: Path) -> list[Benchmark]:
-    """The benchmarks that this machine can run. `scratch` is an empty folder."""
-    environment = {name: os.environ[name] for name in ("HOME", "PATH", "XDG_CACHE_HOME") if name in os.environ}
-    empty = scratch / "empty.mk"
-    empty.write_text("build-pytorch:\n\t@:\n", encoding="utf-8")
-    # Make reads the bake file first when it has changed, which is no part of what is measured.
-    Command(["make", "-n", "list-vars"], CHECKOUT, environment).seconds()
-    found = [
-        Benchmark(
-            "make -n build-pytorch / an empty makefile's",
-            Command(["make", "-n", "build-pytorch"], CHECKOUT, environment),
-            Command(["make", "-n", "-f", str(empty), "build-pytorch"], CHECKOUT, environment),
-            limit=2.0,
-            rounds=200,
-        )
-    ]
-    bake = _bake()
-    if bake is not None:
-        # A name that resolves without a network: how long a name server takes is nobody's here.
-        local = {**environment, "SCCACHE_WEBDAV_HOST": "127.0.0.1"}
-        found.append(
-            Benchmark(
-                "make list-vars / docker buildx bake --list=type=variables",
-                Command(["make", "list-vars"], CHECKOUT, local),
-                Command([*bake, "--file=rocm-bake.hcl", "--list=type=variables"], CHECKOUT, environment),
-                limit=1.5,
-                rounds=40,
-            )
-        )
-    return found
+from bench import boxes, commands
+from bench.measure import BenchmarkError, Result, run
+from rehearsal.console import StepError, console
+from rehearsal.setup import prepare
+from rehearsal.tools import images
 
 
-def _bake() -> list[str] | None:
-    """How to call Bake: docker's plugin, or one that BUILDX names."""
-    if "BUILDX" in os.environ:
-        return [os.environ["BUILDX"], "bake"]
-    docker = shutil.which("docker")
-    return None if docker is None else [docker, "buildx", "bake"]
-
-
-def show(results: list[Result], console: Console) -> None:
+def show(results: list[Result]) -> None:
     """Print the table."""
     table = Table("Benchmark", "Time", "Reference", "Ratio", "Limit", box=box.SIMPLE_HEAD)
     for result in results:
         table.add_row(
-            result.benchmark.name,
-            f"{result.measured * 1000:.1f} ms",
-            f"{result.reference * 1000:.1f} ms",
-            f"{result.ratio:.2f}",
-            f"{result.benchmark.limit:.2f}",
+            result.name,
+            f"{result.measured:.3f} s",
+            f"{result.reference:.3f} s",
+            f"{result.ratio:.3f}",
+            f"{result.limit:.2f}",
             style=None if result.is_within else "red",
         )
     console.print(table)
@@ -74,13 +33,25 @@ def show(results: list[Result], console: Console) -> None:
 
 def main() -> int:
     """Run everything; the exit code is 1 when a limit is not kept or a command fails."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-        try:
-            results = [run(benchmark) for benchmark in benchmarks(Path(scratch))]
-        except BenchmarkError as error:
-            print(error, file=sys.stderr)
-            return 1
-    show(results, Console())
+    try:
+        setup = prepare()
+        with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
+            folder = Path(scratch)
+            results = [
+                run(benchmark)
+                for benchmark in commands.benchmarks(folder, images.buildx(setup.rootfs) if setup.rootfs else None)
+            ]
+            if setup.rootfs is None:
+                console.print(f"left out: what needs a booted box, because {setup.cannot_boot}", markup=False)
+            else:
+                results += boxes.measure(setup, setup.rootfs, folder)
+    except (BenchmarkError, StepError) as error:
+        if isinstance(error, StepError):
+            error.show()
+        else:
+            console.print(str(error), markup=False)
+        return 1
+    show(results)
     return 0 if all(result.is_within for result in results) else 1
 
 

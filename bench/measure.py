@@ -50,21 +50,22 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class Result:
-    """Medians in seconds, and the ratio that the limit is held against."""
+    """Two times in seconds that were measured in one run, and the highest ratio of them that is allowed."""
 
-    benchmark: Benchmark
+    name: str
     measured: float
     reference: float
+    limit: float
 
     @property
     def ratio(self) -> float:
-        """How many times longer the measured command takes."""
+        """How many times longer the measured one takes."""
         return self.measured / self.reference
 
     @property
     def is_within(self) -> bool:
         """Whether the limit is kept."""
-        return self.ratio <= self.benchmark.limit
+        return self.ratio <= self.limit
 
 
 def run(benchmark: Benchmark) -> Result:
@@ -74,4 +75,4 @@ def run(benchmark: Benchmark) -> Result:
     """
     rounds = [(benchmark.measured.seconds(), benchmark.reference.seconds()) for _ in range(benchmark.rounds + 1)][1:]
     measured, reference = (statistics.median(times) for times in zip(*rounds, strict=True))
-    return Result(benchmark, measured, reference)
+    return Result(benchmark.name, measured, reference, benchmark.limit)

@@ -115,16 +115,19 @@ class Machine:
             pid = child
         return pid
 
+    def _running_leader(self) -> int:
+        leader = self.leader()
+        if leader is None:
+            raise RuntimeError(f"{self.instance_id} is not running (its console: {self.console_log})")
+        return leader
+
     def enter_command(self) -> list[str]:
         """The command that runs what is appended to it inside the box, for a person or a test.
 
         Raises:
             RuntimeError: when the box is not running.
         """
-        leader = self.leader()
-        if leader is None:
-            raise RuntimeError(f"{self.instance_id} is not running (its console: {self.console_log})")
-        return [which("nsenter") or "nsenter", "--target", str(leader), "--all"]
+        return [which("nsenter") or "nsenter", "--target", str(self._running_leader()), "--all"]
 
     def execute(self, command: Sequence[str], *, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Run a command inside the box as root, with its output; `timeout` in seconds."""
@@ -137,6 +140,16 @@ class Machine:
             timeout=timeout,
             env=environment,
         )
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file on the running box, with the folders above it.
+
+        Raises:
+            RuntimeError: when the box is not running.
+        """
+        target = Path(f"/proc/{self._running_leader()}/root{path}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
 
     def last_words(self) -> list[str]:
         """The end of its console and of cloud-init's output, for an error message."""

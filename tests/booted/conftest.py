@@ -131,12 +131,6 @@ class KeptBox:
         self.machine.execute(["systemctl", "reset-failed", _UNIT])
         self.run("systemctl", "start", _UNIT)
 
-    def write(self, path: str, text: str) -> None:
-        """Write a file on the box."""
-        target = Path(f"/proc/{self.machine.leader()}/root{path}")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
-
     def wait_for_end(self) -> None:
         """Wait until the unit of the build that was started has ended whole, ExecStopPost included."""
         deadline = time.monotonic() + BUILD_SECONDS

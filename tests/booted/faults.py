@@ -51,7 +51,7 @@ def until(what: str, condition: Callable[[], object], *, seconds: float = WAIT_S
 @contextmanager
 def file_on(kept: KeptBox, path: str, text: str) -> Iterator[None]:
     """A file on the box that is gone afterwards."""
-    kept.write(path, text)
+    kept.machine.write(path, text)
     try:
         yield
     finally:

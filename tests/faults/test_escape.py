@@ -62,7 +62,7 @@ class Planted:
 def planted(kept: KeptBox) -> Iterator[Planted]:
     word = f"planted-{secrets.token_hex(8)}"
     address = kept.machine.address
-    kept.write("/root/planted.py", (HERE / "planted.py").read_text())
+    kept.machine.write("/root/planted.py", (HERE / "planted.py").read_text())
     kept.run("ip", "address", "add", f"{METADATA_IPV6}/128", "dev", "lo", "nodad")
     kept.run(
         *("systemd-run", "--unit", PLANTED_UNIT.removesuffix(".service"), "--property=Restart=on-failure"),

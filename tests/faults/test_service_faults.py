@@ -172,11 +172,11 @@ def bake_variable(kept: KeptBox, name: str, value: str) -> Iterator[None]:
     whole = kept.run("cat", CONFIG_FILE)
     config = json.loads(whole)
     config["bakeVariables"][name] = value
-    kept.write(CONFIG_FILE, json.dumps(config))
+    kept.machine.write(CONFIG_FILE, json.dumps(config))
     try:
         yield
     finally:
-        kept.write(CONFIG_FILE, whole)
+        kept.machine.write(CONFIG_FILE, whole)
 
 
 def test_a_registry_with_tls_that_is_taken_for_one_without(kept: KeptBox) -> None:

@@ -1,0 +1,191 @@
+"""What a build costs on booted boxes: with and without a warm cache, with and without the runner, up to its first step.
+
+One foundation and two boxes, as in `make rehearse`; the second is kept for the measurements that need one.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.measure import BenchmarkError, Result
+from buildspec.box.status import BuildStatus
+from rehearsal.builds import BuildOutputs, wait_for_end, wait_for_power_off
+from rehearsal.machine import Machine
+from rehearsal.region import Region
+from rehearsal.setup import Setup
+from rehearsal.stacks import Stack, Workspace
+
+_BOX = {"layer": "box", "targets": ["cache-probe"]}
+_BUILD_SECONDS = 900.0
+_UNIT = "rocm-build.service"
+_CONTEXT = "/opt/rocm-build-box"
+_PREVIEWS = 5
+
+# All steps every time, on both sides.
+_NO_CACHE = 'target "_common" {\n  no-cache = true\n}\n'
+
+# The command that the runner's phase starts, once as it is, under the runner's eyes, and once with nobody who reads.
+_TWO_BAKES = """\
+version: 0.2
+env:
+  shell: bash
+  variables:
+    BUILDX_BUILDER: rocm-build-box
+phases:
+  build:
+    commands:
+      - |
+        bare=$(python3 -c 'import pathlib, shlex; from buildspec.box import bake
+        print(shlex.join(bake.command(pathlib.Path.cwd(), ["cache-probe"])))')
+        for round in 1 2 3; do
+          begun=$(cut -d" " -f1 /proc/uptime); python3 -m buildspec.box.bake
+          echo "bench: runner $begun $(cut -d" " -f1 /proc/uptime)"
+          begun=$(cut -d" " -f1 /proc/uptime); eval "$bare" >/dev/null 2>&1
+          echo "bench: bare $begun $(cut -d" " -f1 /proc/uptime)"
+        done
+        echo "bench: processor $(cut -d" " -f14,15 "/proc/$PPID/stat") $(getconf CLK_TCK)"
+"""
+
+
+def measure(setup: Setup, rootfs: Path, directory: Path) -> list[Result]:
+    """Run the builds and give the ratios.
+
+    Args:
+        setup: the tools.
+        rootfs: what the boxes boot from.
+        directory: an empty folder.
+
+    Raises:
+        BenchmarkError: a build or a preview failed, or its log has not what is looked for.
+        StepError: a stack or a box did not come up.
+    """
+    with Region(directory / "region", rootfs) as region:
+        workspace = Workspace(directory / "workspace", setup.engine, region.environment())
+        workspace.stack("foundation", {"layer": "foundation"}).up()
+        box = workspace.stack("dev", _BOX)
+        box.up()
+        cold = _finish(region, box)
+        wait_for_power_off(region, cold)
+        box.configure({**_BOX, "keepBox": True})
+        box.up()
+        warm = _finish(region, box)
+        return [
+            _warm_against_cold(region, cold, warm),
+            _boot_against_build(region, warm),
+            *_runner_against_bare(region, warm),
+            _preview_against_empty(workspace, box),
+        ]
+
+
+def _finish(region: Region, box: Stack) -> BuildOutputs:
+    outputs = BuildOutputs.of(box.outputs())
+    _succeeded(wait_for_end(region, outputs, timeout=_BUILD_SECONDS))
+    return outputs
+
+
+def _succeeded(status: BuildStatus) -> BuildStatus:
+    if status["state"] != "succeeded":
+        raise BenchmarkError(f"the build failed at {status['failingStep']}: {status['lastLines']}")
+    return status
+
+
+def _status(region: Region, outputs: BuildOutputs) -> BuildStatus:
+    return wait_for_end(region, outputs, timeout=_BUILD_SECONDS)
+
+
+def _compile_seconds(status: BuildStatus) -> float:
+    if status["cache"] is None:
+        raise BenchmarkError("the build has no statistics of its cache")
+    return status["cache"]["compileSeconds"]
+
+
+def _warm_against_cold(region: Region, cold: BuildOutputs, warm: BuildOutputs) -> Result:
+    measured, reference = (_compile_seconds(_status(region, outputs)) for outputs in (warm, cold))
+    return Result("compile step: warm cache / cold", measured, reference, limit=0.25)
+
+
+def _boot_against_build(region: Region, outputs: BuildOutputs) -> Result:
+    """From the launch to the first step of the bake, against the time from the launch to the end of the build."""
+    ec2 = region.cloud.client("ec2")
+    found = ec2.describe_instances(InstanceIds=[outputs.instance_id])
+    launched = found["Reservations"][0]["Instances"][0]["LaunchTime"].timestamp()
+    events = region.cloud.client("logs").get_log_events(
+        logGroupName="/rocm-build-box/foundation", logStreamName=outputs.instance_id, startFromHead=True
+    )["events"]
+    baking = False
+    for event in events:
+        baking = baking or event["message"].startswith("docker buildx bake ")
+        if baking and re.match(r"#\d+ \[.*\] RUN ", event["message"]):
+            ended = events[-1]["timestamp"] / 1000
+            return Result(
+                "launch to the first RUN / to the end, warm",
+                event["timestamp"] / 1000 - launched,
+                ended - launched,
+                0.9,
+            )
+    raise BenchmarkError("the build's log has no RUN")
+
+
+def _runner_against_bare(region: Region, outputs: BuildOutputs) -> list[Result]:
+    machine = region.wait_for_machine(outputs.instance_id)
+    machine.write(f"{_CONTEXT}/ami/99-bench.hcl", _NO_CACHE)
+    machine.write(f"{_CONTEXT}/buildspec/build.yml", _TWO_BAKES)
+    _run(machine, "systemctl", "start", _UNIT)
+    while _run(machine, "systemctl", "show", "--property=ActiveState", "--value", _UNIT).strip() == "active":
+        time.sleep(1.0)
+    log = _run(machine, "cat", "/var/log/rocm-build-box/build.log")
+    times = {
+        who: statistics.median(float(end) - float(begun) for begun, end in found)
+        for who in ("runner", "bare")
+        if (found := re.findall(rf"^bench: {who} (\S+) (\S+)$", log, re.MULTILINE))
+    }
+    processor = re.search(r"^bench: processor (\d+) (\d+) (\d+)$", log, re.MULTILINE)
+    if len(times) != 2 or processor is None:
+        raise BenchmarkError(f"the bakes left no times: {log[-2000:]}")
+    user, system, ticks = map(int, processor.groups())
+    whole = sum(
+        float(end) - float(begun) for begun, end in re.findall(r"^bench: runner (\S+) (\S+)$", log, re.MULTILINE)
+    )
+    return [
+        Result("bake: through the runner / bare", times["runner"], times["bare"], limit=1.1),
+        Result("runner's own processor time / wall time of its bakes", (user + system) / ticks, whole, limit=0.01),
+    ]
+
+
+def _run(machine: Machine, *command: str) -> str:
+    done = machine.execute(command)
+    if done.returncode != 0:
+        raise BenchmarkError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _preview_against_empty(workspace: Workspace, box: Stack) -> Result:
+    """A preview that has nothing to do, against one of a program that is empty."""
+    program = workspace.directory / "empty"
+    program.mkdir()
+    (program / "Pulumi.yaml").write_text("name: empty\nruntime: python\noptions:\n  refresh: always\n")
+    (program / "__main__.py").write_text("import pulumi\n")
+    workspace.pulumi("stack", "init", "empty", "--cwd", str(program))
+    empty = ("preview", "--stack", "empty", "--cwd", str(program))
+
+    def ours() -> None:
+        done = box.attempt("preview", "--expect-no-changes")
+        if done.returncode != 0:
+            raise BenchmarkError(f"the preview failed: {done.stdout}{done.stderr}")
+
+    def theirs() -> None:
+        workspace.pulumi(*empty)
+
+    rounds = [(_seconds(ours), _seconds(theirs)) for _ in range(_PREVIEWS + 1)][1:]
+    measured, reference = (statistics.median(times) for times in zip(*rounds, strict=True))
+    return Result("pulumi preview: box without a change / empty program", measured, reference, limit=2.0)
+
+
+def _seconds(call: Callable[[], None]) -> float:
+    begun = time.perf_counter()
+    call()
+    return time.perf_counter() - begun
