@@ -227,7 +227,8 @@ def _run() -> int:
     if shipper.problem is not None:
         warnings.append(shipper.problem)
         print(shipper.problem, flush=True)
-    changes: dict[str, object] = {"warnings": warnings}
+    # The commands leave theirs in the stored status.
+    changes: dict[str, object] = {"warnings": [*state.read()["warnings"], *warnings]}
     if runner.failure is not None:
         changes |= {"failingStep": runner.failure.step, "lastLines": list(runner.failure.last_lines)}
     state.update(changes)

@@ -127,6 +127,19 @@ def test_promises(counts: dict[str, int], promises: list[str]) -> None:
     assert stats.broken_promises(stats.read(log(compiled(7, "one", 1.5, **counts)))) == promises
 
 
+@pytest.mark.parametrize(("requests", "tolerated"), [(200, True), (199, False)])
+def test_one_lost_result_in_a_hundred_fails_no_build(requests: int, tolerated: bool) -> None:
+    counts = {"compile_requests": requests, "cache_misses": requests, "cache_writes": requests - 1}
+    found = stats.read(log(compiled(7, "one", 1.5, **counts, cache_write_errors=1, cache_errors=1)))
+    losses = [
+        "1 results could not be written to the cache",
+        "1 errors while reading the cache or handling a request",
+    ]
+    assert (stats.tolerated_losses(found), stats.broken_promises(found)) == (
+        (losses, []) if tolerated else ([], losses)
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     ["{", "[]", "{}", '{"step": "a", "seconds": 1}', '{"step": "a", "seconds": 1, "sccache": {"stats": {}}}'],
