@@ -1,0 +1,124 @@
+"""The real Dockerfiles of the whole stack, baked in miniature.
+
+What this does not prove: that the real upstreams build; docs/miniature.md has what differs.
+"""
+
+from __future__ import annotations
+
+import re
+
+from buildspec.box import buildkit
+from tests.miniature.conftest import COMPILED, TARGETS, Stack
+
+WITH_LAYER_CACHE = 'target "_common" {\n  no-cache = false\n}\n'
+
+
+def test_the_second_box_compiles_nothing(stack: Stack) -> None:
+    for status in (stack.cold, stack.warm):
+        assert (status["state"], status["failingStep"], status["warnings"]) == ("succeeded", None, [])
+    cold, warm = stack.cold["cache"], stack.warm["cache"]
+    assert cold is not None
+    assert warm is not None
+    assert {step["step"] for step in cold["steps"]} >= set(COMPILED)
+    assert [step["step"] for step in warm["steps"] if step["misses"]] == []
+    assert {step["step"]: step["hits"] for step in warm["steps"]} == {
+        step["step"]: step["hits"] + step["misses"] for step in cold["steps"]
+    }
+    assert all(step["hits"] > 0 for step in warm["steps"])
+    assert cold["misses"] > 0
+    assert [cache[kind] for cache in (cold, warm) for kind in ("errors", "writeErrors")] == [0, 0, 0, 0]
+
+
+def test_two_boxes_make_the_same_images(stack: Stack) -> None:
+    assert stack.warm["images"].keys() == set(TARGETS)
+    assert stack.warm["images"] == stack.cold["images"]
+
+
+def test_every_image_and_layer_cache_is_in_the_registry(stack: Stack) -> None:
+    name = stack.kept.job.foundation.outputs()["registryName"]
+    pages = stack.kept.job.region.cloud.client("ecr").get_paginator("describe_images")
+    tags = {
+        tag
+        for page in pages.paginate(repositoryName=name)
+        for image in page["imageDetails"]
+        for tag in image.get("imageTags", [])
+    }
+    assert tags == {*TARGETS, *(f"{target}-cache" for target in TARGETS)}
+
+
+IMPORTS = """\
+target "imports" {
+  inherits = ["_common"]
+  contexts = {
+    runtime = "target:runtime"
+  }
+  no-cache          = false
+  tags              = [image("imports")]
+  dockerfile-inline = <<EOT
+FROM runtime
+RUN python -c 'import sys; [print("imported:", __import__(name).__name__) for name in sys.argv[1:]]' \
+    torch torchvision triton aiter atom cupy nixl lmcache vllm
+EOT
+}
+"""
+
+
+def test_every_wheel_imports_in_the_runtime_image(stack: Stack) -> None:
+    status = stack.bake(["imports"], {}, WITH_LAYER_CACHE + IMPORTS)
+    assert (status["state"], status["failingStep"]) == ("succeeded", None)
+    imported = [line.rpartition("imported: ")[2] for line in stack.log() if re.match(r"#\d+ \S+ imported: ", line)]
+    assert imported == ["torch", "torchvision", "triton", "aiter", "atom", "cupy", "nixl", "lmcache", "vllm"]
+
+
+def steps_that_ran(stack: Stack) -> set[str]:
+    """The targets of which an instruction ran, rather than came from the layer cache."""
+    ran = [vertex.name for vertex in buildkit.vertices(stack.log(), keep="") if not vertex.cached]
+    named = [re.match(r"\[(\S+) .*\] (?:RUN|COPY) ", name) for name in ran]
+    return {match[1] for match in named if match is not None}
+
+
+def test_siblings_come_from_the_registry_when_they_are_published(stack: Stack) -> None:
+    status = stack.bake(["torchvision", "cupy"], {"PUBLISHED_INPUTS": "1"})
+    assert (status["state"], status["failingStep"]) == ("succeeded", None)
+    outputs = stack.kept.job.foundation.outputs()
+    image = f"{outputs['registry']}/{outputs['registryName']}"
+    found = {
+        match[1] for line in stack.log() if (match := re.search(rf"load metadata for {re.escape(image)}:(\S+)$", line))
+    }
+    assert found == {"base", "pytorch", "cupy-wheel"}
+    assert steps_that_ran(stack) == {"torchvision", "cupy"}
+    assert status["images"] == {target: stack.cold["images"][target] for target in ("torchvision", "cupy")}
+
+
+def test_a_moved_version_rebuilds_only_what_depends_on_it(stack: Stack) -> None:
+    same = stack.bake(TARGETS, {}, WITH_LAYER_CACHE)
+    assert same["images"] == stack.cold["images"]
+    assert steps_that_ran(stack) == set()
+    stack.miniature.upstreams.change("vllm-project/vllm", "NEWS", "a release later\n", "v0.33.1")
+    moved = stack.bake(TARGETS, {"VLLM_REF": "v0.33.1"}, WITH_LAYER_CACHE)
+    assert (moved["state"], moved["failingStep"]) == ("succeeded", None)
+    assert steps_that_ran(stack) == {"vllm", "runtime"}
+    differ = {target for target in TARGETS if moved["images"][target] != stack.cold["images"][target]}
+    assert differ == {"vllm", "runtime"}
+
+
+def test_a_ref_that_upstream_does_not_have_is_named(stack: Stack) -> None:
+    status = stack.bake(["vllm"], {"VLLM_REF": "v0.33.99"})
+    assert status["state"] == "failed"
+    said = "\n".join(status["lastLines"])
+    assert "VLLM_REF" in said
+    assert "v0.33.99" in said
+    assert "https://github.com/vllm-project/vllm" in said
+
+
+def test_everything_is_compiled_again_on_demand(stack: Stack) -> None:
+    status = stack.bake(TARGETS, {"FORCE_RECACHE": "true"})
+    assert (status["state"], status["failingStep"]) == ("succeeded", None)
+    cache, cold = status["cache"], stack.cold["cache"]
+    assert cache is not None
+    assert cold is not None
+    assert cache["hits"] == 0
+    assert {step["step"]: step["misses"] for step in cache["steps"]} == {
+        step["step"]: step["hits"] + step["misses"] for step in cold["steps"]
+    }
+    assert status["images"] == stack.cold["images"]
