@@ -10,7 +10,8 @@ import json
 import secrets
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import pytest
 from buildspec.box.status import BuildStatus
 from rehearsal.builds import BuildOutputs, read_status, wait_for_end, wait_for_power_off
 from rehearsal.machine import Machine
+from rehearsal.miniature.world import Miniature
 from rehearsal.region import Region
 from rehearsal.setup import Setup
 from rehearsal.stacks import Stack, Workspace
@@ -90,18 +92,25 @@ def read_token(machine: Machine) -> str:
     raise TimeoutError(f"{machine.instance_id}: no build has begun: {machine.last_words()}")
 
 
+@contextmanager
+def foundation_up(
+    setup: Setup,
+    rootfs: Path,
+    directory: Path,
+    settings: Mapping[str, Any] = BOX,
+    miniature: Miniature | None = None,
+) -> Iterator[Job]:
+    """A region with a foundation, and a box stack with `settings` that is not up yet."""
+    with Region(directory / "region", rootfs, miniature) as region:
+        workspace = Workspace(directory / "workspace", setup.engine, region.environment())
+        foundation = workspace.stack("foundation", {"layer": "foundation"})
+        foundation.up()
+        yield Job(region, workspace, foundation, workspace.stack("dev", settings))
+
+
 @pytest.fixture(scope="package")
 def job(setup: Setup, rootfs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
-    directory = tmp_path_factory.mktemp("booted")
-    with Region(directory / "region", rootfs) as region:
-        workspace = Workspace(directory / "workspace", setup.engine, region.environment())
-        job = Job(
-            region=region,
-            workspace=workspace,
-            foundation=workspace.stack("foundation", {"layer": "foundation"}),
-            box=workspace.stack("dev", BOX),
-        )
-        job.foundation.up()
+    with foundation_up(setup, rootfs, tmp_path_factory.mktemp("booted")) as job:
         job.no_changes["foundation"] = job.foundation.attempt("up", "--yes", "--skip-preview", "--expect-no-changes")
         job.box.up()
         _, machine = job.running_box()
@@ -158,12 +167,16 @@ class KeptBox:
         return done.stdout.splitlines()
 
 
-@pytest.fixture(scope="package")
-def kept(job: Job) -> KeptBox:
-    job.box.configure({**BOX, "keepBox": True})
+def keep_box(job: Job, settings: Mapping[str, Any] = BOX) -> KeptBox:
+    """Build on a new box that stays."""
+    job.box.configure({**settings, "keepBox": True})
     job.box.up()
     job.finish_build(powers_off=False)
-    outputs, machine = job.running_box()
-    kept = KeptBox(job, outputs, machine)
+    kept = KeptBox(job, *job.running_box())
     kept.wait_for_build()
     return kept
+
+
+@pytest.fixture(scope="package")
+def kept(job: Job) -> KeptBox:
+    return keep_box(job)

@@ -19,7 +19,7 @@ from buildspec.box.status import BuildStatus
 from rehearsal import leaks
 from rehearsal.builds import BuildOutputs, read_status
 from rehearsal.cloud.imds import MetadataService
-from tests.booted.conftest import Job
+from tests.booted.conftest import Job, KeptBox
 from tests.booted.faults import until
 
 if TYPE_CHECKING:
@@ -140,7 +140,8 @@ def launch(job: Job, case: str) -> tuple[BuildOutputs, str]:
 
 
 @pytest.fixture(scope="module")
-def boots(job: Job) -> Iterator[Boots]:
+def boots(kept: KeptBox) -> Iterator[Boots]:
+    job = kept.job
     late: dict[str, float] = {}
     answer = MetadataService.__call__
 

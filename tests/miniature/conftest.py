@@ -12,13 +12,10 @@ from typing import Any
 import pytest
 
 from buildspec.box.status import BuildStatus
-from rehearsal.builds import BuildOutputs, wait_for_end, wait_for_power_off
 from rehearsal.miniature import world
 from rehearsal.miniature.world import Miniature
-from rehearsal.region import Region
 from rehearsal.setup import Setup
-from rehearsal.stacks import Workspace
-from tests.booted.conftest import Job, KeptBox
+from tests.booted.conftest import KeptBox, foundation_up, keep_box
 from tests.booted.faults import file_on
 
 TARGETS = (
@@ -30,7 +27,6 @@ TARGETS = (
 COMPILED = ("triton", "pytorch", "torchvision", "aiter", "cupy-wheel", "nixl", "lmcache", "vllm")
 """Those with steps that compile."""
 
-BUILD_SECONDS = 1500.0
 CONFIG_FILE = "/etc/rocm-build-box/box.json"
 OVERRIDE = "/opt/rocm-build-box/ami/30-test.hcl"
 
@@ -76,21 +72,10 @@ def stack(setup: Setup, rootfs: Path, checkout: Path, tmp_path_factory: pytest.T
         "targets": list(TARGETS),
         "bakeVariables": dict(miniature.upstreams.bake_variables()),
     }
-    with Region(directory / "region", rootfs, miniature) as region:
-        workspace = Workspace(directory / "workspace", setup.engine, region.environment())
-        foundation = workspace.stack("foundation", {"layer": "foundation"})
-        foundation.up()
-        box = workspace.stack("dev", settings)
-        box.up()
-        first = BuildOutputs.of(box.outputs())
-        cold = wait_for_end(region, first, timeout=BUILD_SECONDS)
+    with foundation_up(setup, rootfs, directory, settings, miniature) as job:
+        job.box.up()
+        job.finish_build()
+        cold = job.builds[-1].status
         assert cold["state"] == "succeeded", cold
-        wait_for_power_off(region, first)
-        box.configure({**settings, "keepBox": True})
-        box.up()
-        second = BuildOutputs.of(box.outputs())
-        warm = wait_for_end(region, second, timeout=BUILD_SECONDS)
-        job = Job(region=region, workspace=workspace, foundation=foundation, box=box)
-        kept = KeptBox(job, second, region.wait_for_machine(second.instance_id))
-        kept.wait_for_end()
-        yield Stack(miniature, kept, cold, warm)
+        kept = keep_box(job, settings)
+        yield Stack(miniature, kept, cold, job.builds[-1].status)

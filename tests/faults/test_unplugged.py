@@ -1,4 +1,4 @@
-"""The kept box's end: it is powered off in the middle of a step."""
+"""The kept box's end, so the last of this folder by its name: it is powered off in the middle of a step."""
 
 from __future__ import annotations
 
