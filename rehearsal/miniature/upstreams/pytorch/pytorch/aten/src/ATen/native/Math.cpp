@@ -17,4 +17,12 @@ std::string describe(const std::string& text) {
   return result;
 }
 
+namespace native {
+
+std::function<std::string(const std::string&)>& ck_sdpa() {
+  static std::function<std::string(const std::string&)> kernel;
+  return kernel;
+}
+
+} // namespace native
 } // namespace at

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 namespace at {
@@ -14,6 +15,9 @@ std::string infer_size(const std::string& shapes);
 // A GPU kernel's entry, in libtorch_hip.
 std::string sort(const std::string& values);
 double reduce(const std::string& values);
+
+// Attention by Composable Kernel, which is empty in a build without it.
+std::function<std::string(const std::string&)>& ck_sdpa();
 
 } // namespace native
 } // namespace at
