@@ -1069,5 +1069,6 @@ target "runtime" {
     BUILDKIT_BUILD_NAME = record_name("runtime")
     SOURCE_DATE_EPOCH   = epoch(SDE_RUNTIME)
     ROCM_PRUNE_PROFILE  = effective.ROCM_PRUNE_PROFILE
+    PYTORCH_ROCM_ARCH   = join(";", architectures)
   }
 }
