@@ -61,7 +61,10 @@ LOCK = $(VENV)/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url
 lock: $(VENV)/.complete ## pin the versions of pyproject.toml's dependencies and of the images' build tools again
 	$(LOCK) pyproject.toml --group rehearsal --group check --python-version 3.11 --output-file requirements.txt
 	@# For any Python that PYTHON_VERSION may name.
-	for tools in uv build-tools; do $(LOCK) --universal --python-version 3.11 docker/$$tools.in --output-file docker/$$tools.txt; done
+	$(LOCK) --universal --python-version 3.11 docker/uv.in --output-file docker/uv.txt
+	$(LOCK) --universal --python-version 3.11 docker/build-tools.in --output-file docker/build-tools.txt
+	$(LOCK) --universal --python-version 3.11 --constraint docker/build-tools.txt docker/build-constraints.in \
+		--output-file docker/build-constraints.txt
 
 # By its name it belongs to one requirements.txt, so that file's time says nothing.
 $(VENV)/.complete:

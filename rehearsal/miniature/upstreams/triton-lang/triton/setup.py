@@ -19,7 +19,11 @@ def git(*arguments):
 
 
 def get_version_suffix():
-    commit = "" if git("rev-parse", "--abbrev-ref", "HEAD").startswith("release") else f"+git{git('rev-parse', '--short=8', 'HEAD')}"
+    commit = (
+        ""
+        if git("rev-parse", "--abbrev-ref", "HEAD").startswith("release")
+        else f"+git{git('rev-parse', '--short=8', 'HEAD')}"
+    )
     return commit + os.environ.get("TRITON_WHEEL_VERSION_SUFFIX", "")
 
 

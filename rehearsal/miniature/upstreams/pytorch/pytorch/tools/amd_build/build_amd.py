@@ -8,6 +8,4 @@ sys.path.insert(0, str(ROOT / "torch/utils"))
 
 from hipify import hipify_python  # noqa: E402
 
-hipify_python.hipify(
-    project_directory=str(ROOT), output_directory=str(ROOT), includes=["aten/src/ATen/native/cuda/*"]
-)
+hipify_python.hipify(project_directory=str(ROOT), output_directory=str(ROOT), includes=["aten/src/ATen/native/cuda/*"])

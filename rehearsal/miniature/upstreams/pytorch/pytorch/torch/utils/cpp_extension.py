@@ -59,7 +59,11 @@ def _extension(name, sources, args, kwargs, device_type, libraries):
 def _offload_flags(given):
     if any(flag.startswith("--offload-arch=") for flag in given):
         return []
-    return [f"--offload-arch={name}" for name in os.environ.get("PYTORCH_ROCM_ARCH", "").replace(" ", ";").split(";") if name]
+    return [
+        f"--offload-arch={name}"
+        for name in os.environ.get("PYTORCH_ROCM_ARCH", "").replace(" ", ";").split(";")
+        if name
+    ]
 
 
 class BuildExtension(build_ext):
@@ -79,7 +83,9 @@ class BuildExtension(build_ext):
     def build_extension(self, ext):
         folder = Path(self.build_temp, ext.name).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        objects = {str(folder / f"{source.replace('/', '_')}.o"): str(Path(source).absolute()) for source in ext.sources}
+        objects = {
+            str(folder / f"{source.replace('/', '_')}.o"): str(Path(source).absolute()) for source in ext.sources
+        }
         (folder / "build.ninja").write_text(self._ninja_file(ext, objects))
         jobs = ["-j", os.environ["MAX_JOBS"]] if os.environ.get("MAX_JOBS") else []
         subprocess.check_call(["ninja", "-v", *jobs], cwd=folder)
@@ -92,7 +98,9 @@ class BuildExtension(build_ext):
 
     def _ninja_file(self, ext, objects):
         given = ext.extra_compile_args
-        cxx_flags, gpu_flags = (given.get("cxx", []), given.get("nvcc", [])) if isinstance(given, dict) else (given, given)
+        cxx_flags, gpu_flags = (
+            (given.get("cxx", []), given.get("nvcc", [])) if isinstance(given, dict) else (given, given)
+        )
         macros = [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in ext.define_macros]
         includes = [f"-I{Path(path).absolute()}" for path in [*ext.include_dirs, sysconfig.get_path("include")]]
         common = [*includes, *macros, f"-DTORCH_EXTENSION_NAME={ext.name.rpartition('.')[2]}"]
