@@ -27,9 +27,6 @@ for option in "$@"; do
 	esac
 done
 
-# A repository that does not exist is a private one to GitHub, and git would ask for a password until the build is stopped.
-export GIT_TERMINAL_PROMPT=0
-
 refs() {
 	git ls-remote --refs "$repo" "$@" || fail 1 "$variable: $repo cannot be read; what git says is above"
 }

@@ -20,7 +20,8 @@ PROJECT = {
             'open("tiny.txt", "w").write(" ".join(set("abcdefghij")))',
             'sources = ["tiny.c"]',
             'module = Extension("tiny", sources)',
-            'setup(name="tiny", version="1.2.3", py_modules=["small"], ext_modules=[module], data_files=["tiny.txt"])',
+            'contents = {"py_modules": ["small"], "ext_modules": [module], "data_files": ["tiny.txt"]}',
+            'setup(name="tiny", version="1.2.3", install_requires=["no-such-package"], **contents)',
         ]
     ),
     "small.py": "",
