@@ -133,7 +133,8 @@ def install_siblings(folder: Path) -> None:
     wheels = find_wheels(folder)
     report_skews(wheels)
     # Not with uv, which writes a time into what it installs of a file, and so would make every image another.
-    run(sys.executable, "-m", "pip", "install", "--no-deps", "--no-compile", *(wheel.path for wheel in wheels.values()))
+    options = ("--no-deps", "--no-compile", "--root-user-action=ignore", "--disable-pip-version-check")
+    run(sys.executable, "-m", "pip", "install", *options, *(wheel.path for wheel in wheels.values()))
     requires = [each for wheel in wheels.values() for each in wheel.requires]
     # What is no sibling of this image, though ours, it does without: a compile step needs PyTorch, and not its Triton.
     absent = {canonicalize_name(each.name) for each in requires if is_ours(each)} - wheels.keys()
