@@ -782,6 +782,8 @@ target "_compile" {
     REQUIRE_SCCACHE           = effective.REQUIRE_SCCACHE
     FORCE_RECACHE             = effective.FORCE_RECACHE
     MAX_JOBS                  = MAX_JOBS
+    # For BuildKit's own check of Dockerfiles (bake --check): the key prefixes above are folders, and no keys.
+    BUILDKIT_DOCKERFILE_CHECK = "skip=SecretsUsedInArgOrEnv"
   }
 }
 

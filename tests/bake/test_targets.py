@@ -74,6 +74,7 @@ VERSIONS = {
 }
 
 COMPILE_ARGS = {
+    "BUILDKIT_DOCKERFILE_CHECK": "skip=SecretsUsedInArgOrEnv",
     "FORCE_RECACHE": "false",
     "MAX_JOBS": "",
     "REQUIRE_SCCACHE": "1",
