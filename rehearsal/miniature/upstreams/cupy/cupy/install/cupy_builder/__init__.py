@@ -1,14 +1,14 @@
 """What setup.py builds with: the C++ of an extension by setuptools' own compiler, its GPU sources by hipcc."""
 
 import os
-import shlex
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import Extension
 from setuptools.command.build_ext import build_ext
+
+from cupy_builder import _compiler
 
 ROCM_HOME = os.environ.get("ROCM_HOME", "")
 
@@ -31,10 +31,6 @@ def extensions():
     ]
 
 
-def hipcc():
-    return shlex.split(os.environ["HIPCC"]) if os.environ.get("HIPCC") else [f"{ROCM_HOME}/bin/hipcc"]
-
-
 class BuildExtension(build_ext):
     """Several extensions at once, CUPY_NUM_BUILD_JOBS of them."""
 
@@ -48,10 +44,6 @@ class BuildExtension(build_ext):
         for source in gpu_sources:
             built = Path(self.build_temp, source).with_suffix(".o")
             built.parent.mkdir(parents=True, exist_ok=True)
-            # Which architectures is hipcc's to know, by HCC_AMDGPU_TARGET.
-            macros = [f"-D{name}={value}" for name, value in ext.define_macros]
-            includes = [f"-I{path}" for path in ext.include_dirs]
-            options = ["-c", "-O2", "-fPIC", "--std=c++17", "--include", "hip/hip_runtime.h"]
-            subprocess.check_call([*hipcc(), *macros, *includes, *options, source, "-o", str(built)])
+            _compiler.compile_hip(source, str(built), ext)
             ext.extra_objects = [*ext.extra_objects, str(built)]
         super().build_extension(ext)
