@@ -9,6 +9,7 @@ VENV = $(CACHE)/python-$(VENV_KEY)
 PYTHON = $(VENV)/bin/python
 include .build/venv.mk
 SHELL_SCRIPTS = $(shell git ls-files -- '*.sh' .ci/run buildspec/box/bin rehearsal/tools/rootfs/usr/local/sbin)
+DOCKERFILES = $(shell git ls-files -- 'docker/Dockerfile.*' '*/Dockerfile')
 
 .PHONY: help list-vars rehearse test check version-check version-scrub version-scrub-check docs bench lock
 help: ## show this
@@ -35,6 +36,7 @@ check: version-scrub-check ## lint, types, generated files up to date
 	$(PYTHON) -m mypy .
 	$(VENV)/bin/shellcheck $(SHELL_SCRIPTS)
 	$(VENV)/bin/shfmt --diff $(SHELL_SCRIPTS)
+	$(VENV)/bin/hadolint $(DOCKERFILES)
 	$(PYTHON) -m infra.iam_page --check
 	$(PYTHON) scripts/check-defaults.py
 	$(PYTHON) -m rehearsal.rules_page --check
@@ -55,9 +57,14 @@ docs: version-scrub ## write the generated pages again
 bench: $(VENV)/.complete ## what the tools cost, as ratios to what they are measured against
 	$(PYTHON) -m bench
 
-lock: $(VENV)/.complete ## pin the versions of pyproject.toml's dependencies in requirements.txt again
-	$(VENV)/bin/uv pip compile --quiet pyproject.toml --group rehearsal --group check \
-		--generate-hashes --no-emit-index-url --python-version 3.11 --output-file requirements.txt
+LOCK = $(VENV)/bin/uv pip compile --quiet --generate-hashes --no-emit-index-url
+lock: $(VENV)/.complete ## pin the versions of pyproject.toml's dependencies and of the images' build tools again
+	$(LOCK) pyproject.toml --group rehearsal --group check --python-version 3.11 --output-file requirements.txt
+	@# For any Python that PYTHON_VERSION may name.
+	$(LOCK) --universal --python-version 3.11 docker/uv.in --output-file docker/uv.txt
+	$(LOCK) --universal --python-version 3.11 docker/build-tools.in --output-file docker/build-tools.txt
+	$(LOCK) --universal --python-version 3.11 --constraint docker/build-tools.txt docker/build-constraints.in \
+		--output-file docker/build-constraints.txt
 
 # By its name it belongs to one requirements.txt, so that file's time says nothing.
 $(VENV)/.complete:

@@ -783,6 +783,8 @@ target "_compile" {
     REQUIRE_SCCACHE           = effective.REQUIRE_SCCACHE
     FORCE_RECACHE             = effective.FORCE_RECACHE
     MAX_JOBS                  = MAX_JOBS
+    # For BuildKit's own check of Dockerfiles (bake --check): the key prefixes above are folders, and no keys.
+    BUILDKIT_DOCKERFILE_CHECK = "skip=SecretsUsedInArgOrEnv"
   }
 }
 
@@ -1070,5 +1072,6 @@ target "runtime" {
     BUILDKIT_BUILD_NAME = record_name("runtime")
     SOURCE_DATE_EPOCH   = epoch(SDE_RUNTIME)
     ROCM_PRUNE_PROFILE  = effective.ROCM_PRUNE_PROFILE
+    PYTORCH_ROCM_ARCH   = join(";", architectures)
   }
 }

@@ -1,9 +1,10 @@
 #!/bin/bash
-# with-sccache STEP COMMAND [ARGUMENT...]
+# with-sccache [--gib-per-job N] STEP COMMAND [ARGUMENT...]
 #
 # Runs one compiling command of a Dockerfile against the shared compile cache, and reports what the cache did on one line:
 #   rocm-build-stats: {"step": STEP, "seconds": wall time of COMMAND, "sccache": sccache's statistics, or null without it}
 # The exit status is COMMAND's; 1 when the cache is required and cannot be used; 2 for wrong arguments or values.
+# --gib-per-job is for a step whose compiler needs more memory than the 4 GiB that MAX_JOBS is derived with.
 #
 # COMMAND finds the compiler launcher where each build system looks for it: CMAKE_<language>_COMPILER_LAUNCHER, RUSTC_WRAPPER,
 # HIP_CLANG_LAUNCHER, and COMPILER_LAUNCHER for those that look nowhere (make CC="$COMPILER_LAUNCHER gcc"). CC itself stays as it
@@ -14,7 +15,7 @@
 set -euo pipefail
 
 readonly secret=/run/secrets/aws
-readonly kib_per_job=$((4 * 1024 * 1024))
+gib_per_job=4
 
 fail() {
 	local status=$1
@@ -23,8 +24,17 @@ fail() {
 	exit "$status"
 }
 
-if (($# < 2)) || [[ ! $1 =~ ^[A-Za-z0-9._-]+$ ]]; then
-	fail 2 "usage: with-sccache STEP COMMAND [ARGUMENT...], STEP being of letters, digits, dots, underscores and dashes"
+readonly usage="usage: with-sccache [--gib-per-job N] STEP COMMAND [ARGUMENT...], N being a whole number from 1,\
+ STEP of letters, digits, dots, underscores and dashes"
+needs_more=false
+if [[ ${1-} == --gib-per-job ]]; then
+	[[ ${2-} =~ ^[1-9][0-9]*$ ]] || fail 2 "$usage"
+	needs_more=true
+	gib_per_job=$2
+	shift 2
+fi
+if (($# < 2)) || [[ ! $1 =~ ^[A-Za-z0-9._][A-Za-z0-9._-]*$ ]]; then
+	fail 2 "$usage"
 fi
 readonly step=$1
 shift
@@ -45,14 +55,19 @@ false) unset SCCACHE_RECACHE ;;
 *) fail 2 "FORCE_RECACHE is \"$FORCE_RECACHE\": allowed are true (compile everything again) and false" ;;
 esac
 
+available_gib=$(awk '$1 == "MemAvailable:" { print int($2 / 1024 / 1024) }' /proc/meminfo)
+fitting_jobs=$((available_gib / gib_per_job))
+((fitting_jobs >= 1)) || fitting_jobs=1
 if [[ ! -v MAX_JOBS ]]; then
-	available_kib=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)
-	MAX_JOBS=$((available_kib / kib_per_job))
 	cpus=$(nproc)
-	((MAX_JOBS <= cpus)) || MAX_JOBS=$cpus
-	((MAX_JOBS >= 1)) || MAX_JOBS=1
+	MAX_JOBS=$((fitting_jobs < cpus ? fitting_jobs : cpus))
 fi
 [[ $MAX_JOBS =~ ^[1-9][0-9]*$ ]] || fail 2 "MAX_JOBS is \"$MAX_JOBS\": allowed are whole numbers from 1"
+if $needs_more && ((MAX_JOBS > fitting_jobs)); then
+	echo "with-sccache: $step runs $fitting_jobs jobs instead of the $MAX_JOBS of MAX_JOBS:" \
+		"each needs $gib_per_job GiB, and $available_gib GiB are available" >&2
+	MAX_JOBS=$fitting_jobs
+fi
 export MAX_JOBS
 
 # A folder of this step's own, and a socket instead of a port: steps that share a network namespace would share one server, and with
@@ -146,10 +161,17 @@ monotonic_centiseconds() {
 	echo "${uptime/./}"
 }
 
+# Of the whole machine: a build step's own control group counts only where the memory controller is passed down to it.
+out_of_memory_kills() {
+	awk '$1 == "oom_kill" { print $2 }' /proc/vmstat
+}
+
+kills_before=$(out_of_memory_kills)
 started=$(monotonic_centiseconds)
 status=0
 "$@" || status=$?
 elapsed=$(($(monotonic_centiseconds) - started))
+kills=$(($(out_of_memory_kills) - kills_before))
 
 statistics=null
 if $server_runs; then
@@ -161,4 +183,13 @@ fi
 # The line break in front ends a last line that COMMAND left open.
 printf '\nrocm-build-stats: {"step": "%s", "seconds": %d.%02d, "sccache": %s}\n' \
 	"$step" $((elapsed / 100)) $((elapsed % 100)) "$statistics"
+if ((status != 0 && kills > 0)); then
+	if ((MAX_JOBS > 1)); then
+		fix="set MAX_JOBS to $((MAX_JOBS / 2))"
+	else
+		fix="take a machine with more memory"
+	fi
+	echo "with-sccache: $step ran out of memory with MAX_JOBS=$MAX_JOBS: the kernel's out-of-memory killer struck $kills" \
+		"time(s) while it ran; $fix" >&2
+fi
 exit "$status"

@@ -85,7 +85,7 @@ EVERY = {
 }
 CACHED = EVERY - {"cache-probe"}
 COMPILING = {"cache-probe", "triton", "pytorch", "torchvision", "aiter", "cupy-wheel", "nixl", "lmcache", "vllm"}
-DEVICE = {"pytorch", "torchvision", "aiter", "cupy-wheel", "lmcache", "vllm"}
+DEVICE = {"pytorch", "torchvision", "aiter", "cupy-wheel", "lmcache", "vllm", "runtime"}
 
 
 class Bake:

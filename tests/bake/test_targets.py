@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,6 +74,7 @@ VERSIONS = {
 }
 
 COMPILE_ARGS = {
+    "BUILDKIT_DOCKERFILE_CHECK": "skip=SecretsUsedInArgOrEnv",
     "FORCE_RECACHE": "false",
     "MAX_JOBS": "",
     "REQUIRE_SCCACHE": "1",
@@ -160,16 +159,3 @@ def test_push_keeps_what_the_output_is_told(bake: Bake) -> None:
     assert bake.print("--push", "cache-probe")["target"]["cache-probe"]["output"] == [
         {"type": "image", "push": "true", "rewrite-timestamp": "true", "registry.insecure": "true"}
     ]
-
-
-def test_images_without_steps_say_so(checkout: Path) -> None:
-    for name in EVERY - {"sccache", "cache-probe"}:
-        *_, step = (checkout / f"docker/Dockerfile.{name}").read_text().splitlines()
-        script = "--mount=type=bind,source=not-written.sh,target=/usr/local/bin/not-written"
-        assert step == f"RUN {script} not-written {name}"
-
-
-def test_the_step_that_says_so(checkout: Path) -> None:
-    failed = subprocess.run([checkout / "docker/not-written.sh", "vllm"], check=False, capture_output=True, text=True)
-    assert (failed.returncode, failed.stdout) == (1, "")
-    assert failed.stderr == "the image vllm cannot be built: docker/Dockerfile.vllm has no steps yet\n"

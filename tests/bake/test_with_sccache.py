@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -132,6 +132,7 @@ class Wrapper:
         command: str,
         *,
         secret: str | None,
+        options: Sequence[str] = (),
         step: str = "a-step",
         **variables: str,
     ) -> Step:
@@ -161,6 +162,7 @@ class Wrapper:
             [
                 *in_namespace,
                 str(self.script),
+                *options,
                 step,
                 "sh",
                 "-c",
@@ -194,6 +196,10 @@ def wrapper(checkout: Path, sccache: str, store: Store, tmp_path: Path) -> Wrapp
     return Wrapper(checkout / "docker" / "with-sccache.sh", sccache, store, tmp_path)
 
 
+USAGE = (
+    "usage: with-sccache [--gib-per-job N] STEP COMMAND [ARGUMENT...], N being a whole number from 1, "
+    "STEP of letters, digits, dots, underscores and dashes\n"
+)
 COMPILE = "$COMPILER_LAUNCHER gcc -c good.c -o good.o"
 
 
@@ -361,16 +367,78 @@ def test_jobs(wrapper: Wrapper, store: Store) -> None:
     assert 1 <= int(derived) <= len(os.sched_getaffinity(0))
 
 
+def test_step_that_needs_more_memory_a_job(wrapper: Wrapper, store: Store) -> None:
+    secret, message = _lines(store.writer), "with-sccache: a-step runs 1 jobs instead of the 3 of MAX_JOBS: "
+    # No machine has that much.
+    lowered = wrapper.run("true", secret=secret, options=["--gib-per-job", "1000000"], MAX_JOBS="3")
+    assert lowered.environment["MAX_JOBS"] == "1"
+    assert re.search(rf"^{message}each needs 1000000 GiB, and \d+ GiB are available$", lowered.output, re.MULTILINE)
+
+    derived = wrapper.run("true", secret=secret, options=["--gib-per-job", "1000000"])
+    assert (derived.environment["MAX_JOBS"], "instead of" in derived.output) == ("1", False)
+
+    kept = [
+        wrapper.run("true", secret=secret, options=["--gib-per-job", "1"], MAX_JOBS="2"),
+        wrapper.run("true", secret=secret, MAX_JOBS="4000"),
+    ]
+    assert [step.environment["MAX_JOBS"] for step in kept] == ["2", "4000"]
+    assert not [step for step in kept if "instead of" in step.output]
+
+
+@pytest.fixture
+def small_group(tmp_path: Path) -> Iterator[Path]:
+    """A control group whose processes may have 64 MiB together."""
+    root, limit = Path("/sys/fs/cgroup"), "memory.max"
+    if (root / "memory").is_dir():
+        root, limit = root / "memory", "memory.limit_in_bytes"
+    group = root / f"{tmp_path.parent.name}-{tmp_path.name}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"the kernel's out-of-memory killer is provoked in a control group, which cannot be made: {error}")
+    try:
+        (group / limit).write_text(str(64 << 20))
+        yield group / "cgroup.procs"
+    finally:
+        group.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("jobs", "fix"), [("5", "set MAX_JOBS to 2\n"), ("1", "take a machine with more memory\n")], ids=["jobs", "one-job"]
+)
+def test_out_of_memory(wrapper: Wrapper, store: Store, small_group: Path, jobs: str, fix: str) -> None:
+    fill = f"echo $$ >{small_group}; {shlex.quote(sys.executable)} -c 'bytearray(1 << 30)'"
+    step = wrapper.run(f"sh -c {shlex.quote(fill)}", secret=_lines(store.writer), MAX_JOBS=jobs)
+    assert step.status != 0
+    reason = "the kernel's out-of-memory killer struck 1 time(s) while it ran"
+    assert step.output.endswith(f"with-sccache: a-step ran out of memory with MAX_JOBS={jobs}: {reason}; {fix}")
+    assert step.report["step"] == "a-step"
+
+
+def test_out_of_memory_that_the_command_survives(wrapper: Wrapper, store: Store, small_group: Path) -> None:
+    fill = f"echo $$ >{small_group}; {shlex.quote(sys.executable)} -c 'bytearray(1 << 30)'"
+    step = wrapper.run(f"sh -c {shlex.quote(fill)} || true", secret=_lines(store.writer))
+    assert (step.status, "out of memory" in step.output) == (0, False)
+
+
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
         ({"REQUIRE_SCCACHE": "yes"}, 'REQUIRE_SCCACHE is "yes": allowed are 1 '),
         ({"FORCE_RECACHE": "1"}, 'FORCE_RECACHE is "1": allowed are true '),
         ({"MAX_JOBS": "0"}, 'MAX_JOBS is "0": allowed are whole numbers from 1'),
-        ({"step": 'a "step"'}, "usage: with-sccache STEP COMMAND [ARGUMENT...]"),
+        ({"step": 'a "step"'}, USAGE),
+        ({"step": "--gib-per-job"}, USAGE),
+        ({"step": "--jobs"}, USAGE),
     ],
 )
 def test_bad_value_is_refused(wrapper: Wrapper, variables: dict[str, str], message: str) -> None:
     step = wrapper.run("true", secret=None, **variables)
     assert (step.status, step.environment) == (2, {})
     assert step.output.startswith(f"with-sccache: {message}")
+
+
+@pytest.mark.parametrize("gib", ["0", "4.5", ""])
+def test_bad_gib_per_job_is_refused(wrapper: Wrapper, gib: str) -> None:
+    step = wrapper.run("true", secret=None, options=["--gib-per-job", gib])
+    assert (step.status, step.output, step.environment) == (2, f"with-sccache: {USAGE}", {})

@@ -1,0 +1,5 @@
+#include <ucx.h>
+
+unsigned ucm_events(void) {
+  return 3;
+}

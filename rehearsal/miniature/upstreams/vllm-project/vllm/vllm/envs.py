@@ -1,0 +1,4 @@
+import os
+
+VLLM_TARGET_DEVICE = os.environ.get("VLLM_TARGET_DEVICE", "cuda")
+MAX_JOBS = os.environ.get("MAX_JOBS")

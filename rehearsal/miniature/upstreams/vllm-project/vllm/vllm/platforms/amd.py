@@ -1,0 +1,2 @@
+class AmdPlatform:
+    name = "rocm"

@@ -1,0 +1,90 @@
+"""BuildKit's own check of every Dockerfile, as rocm-bake.hcl uses it: `buildx bake --check`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rehearsal.tools import engine
+from tests.bake.support import EVERY, Bake
+
+
+class Checker:
+    """Bake with a BuildKit that runs no step: a check needs none."""
+
+    def __init__(self, bake: Bake, folder: Path, address: str) -> None:
+        self.bake, self.folder = bake, folder
+        self.environment = {"HOME": str(folder), "PATH": "/usr/bin:/bin"}
+        create = [bake.buildx, "create", "--name=check", "--driver=remote", address]
+        subprocess.run(create, check=True, env=self.environment, capture_output=True)
+
+    def check(self, *targets: str, directory: Path) -> subprocess.CompletedProcess[str]:
+        """Check the Dockerfiles below a folder, with an empty folder for every image that they start from."""
+        empty = self.folder / "empty"
+        empty.mkdir(exist_ok=True)
+        printed = self.bake.print(*targets)["target"]
+        # BuildKit knows what these start from by the name alone, and would ask a registry.
+        named = {"rocm": "rocm/dev-ubuntu-24.04:10.1.0-full", "vllm": "rust:1.95-slim-bookworm"}
+        overrides = {
+            name: {
+                "context": str(directory),
+                "contexts": dict.fromkeys([*target["contexts"], *filter(None, [named.get(name)])], str(empty)),
+            }
+            for name, target in printed.items()
+        }
+        file = self.folder / "overrides.json"
+        file.write_text(json.dumps({"target": overrides}))
+        files = [f"--file={self.bake.file}", f"--file={file}"]
+        allowed = [f"--allow=fs.read={path}" for path in (self.folder, directory)]
+        return subprocess.run(
+            [self.bake.buildx, "--builder=check", "bake", "--check", *files, *allowed, *targets],
+            check=False,
+            cwd=self.bake.checkout,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+        )
+
+
+@pytest.fixture(scope="module")
+def checker(bake: Bake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checker]:
+    if os.geteuid() != 0:
+        pytest.skip("BuildKit's daemon takes root")
+    folder = tmp_path_factory.mktemp("buildkit")
+    socket, log = folder / "socket", folder / "log"
+    worker = ["--containerd-worker=false", "--oci-worker-snapshotter=native", "--oci-worker-binary=/bin/true"]
+    with log.open("w") as output:
+        daemon = subprocess.Popen(
+            [engine.buildkit() / "buildkitd", f"--root={folder}/state", f"--addr=unix://{socket}", *worker],
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        while not socket.exists():
+            assert daemon.poll() is None, log.read_text()
+            time.sleep(0.05)
+        yield Checker(bake, folder, f"unix://{socket}")
+    finally:
+        daemon.terminate()
+        daemon.wait()
+
+
+def test_every_dockerfile(checker: Checker, checkout: Path) -> None:
+    checked = checker.check(*sorted(EVERY), directory=checkout / "docker")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "WARNING" not in checked.stdout
+    assert checked.stdout.count("Check complete, no warnings found.") == len(EVERY)
+
+
+def test_the_check_finds_something(checker: Checker, checkout: Path, tmp_path: Path) -> None:
+    text = (checkout / "docker/Dockerfile.triton").read_text()
+    (tmp_path / "Dockerfile.triton").write_text(text.replace("FROM base AS build", "FROM base as build"))
+    checked = checker.check("triton", directory=tmp_path)
+    assert checked.returncode != 0
+    assert "WARNING: FromAsCasing" in checked.stdout
