@@ -1,9 +1,10 @@
 #!/bin/bash
-# fetch-source VARIABLE REPO REF FOLDER [--submodules] [--any-ref]
+# fetch-source VARIABLE REPO REF FOLDER [--submodules] [--any-ref | --release]
 #
 # Clones exactly REF of the git repository REPO, and no history, into FOLDER: a tag, with or without refs/tags/, or a full commit.
-# --any-ref takes a branch as well. VARIABLE is the bake variable that holds REF, for the messages. The exit status is 2 for wrong
-# arguments, and 1 for anything that the repository does not have.
+# With --any-ref a branch as well, and with --release nothing but the number of a release, whose tag has a v before it. VARIABLE is
+# the bake variable that holds REF, for the messages. The exit status is 2 for wrong arguments, and 1 for anything that the
+# repository does not have.
 set -euo pipefail
 shopt -s inherit_errexit
 
@@ -14,15 +15,16 @@ fail() {
 	exit "$status"
 }
 
-readonly usage="usage: fetch-source VARIABLE REPO REF FOLDER [--submodules] [--any-ref]"
+readonly usage="usage: fetch-source VARIABLE REPO REF FOLDER [--submodules] [--any-ref | --release]"
 (($# >= 4)) || fail 2 "$usage"
 readonly variable=$1 repo=$2 ref=$3 folder=$4
 shift 4
-submodules=false any_ref=false
+submodules=false any_ref=false release=false
 for option in "$@"; do
 	case $option in
 	--submodules) submodules=true ;;
 	--any-ref) any_ref=true ;;
+	--release) release=true ;;
 	*) fail 2 "$option is no option; $usage" ;;
 	esac
 done
@@ -31,18 +33,19 @@ refs() {
 	git ls-remote --refs "$repo" "$@" || fail 1 "$variable: $repo cannot be read; what git says is above"
 }
 
-# The releases on either side of where the tag would be among them, whether or not its name begins with a v.
+# Prints ", such as " and the releases on either side of where REF would be among them, as VARIABLE may name them.
 nearest_releases() {
-	local tag=$1
+	local tag=${ref#refs/tags/} as='\1'
+	! $release || as='\2'
 	{
-		refs 'refs/tags/*' | sed --quiet --regexp-extended 's|^.*\trefs/tags/(v?([0-9]+(\.[0-9]+)+.*))$|\2 \1|p'
+		refs 'refs/tags/*' | sed --quiet --regexp-extended "s|^.*\trefs/tags/(v?([0-9]+(\.[0-9]+)+.*))\$|\2 $as|p"
 		echo "${tag#v} wanted"
 	} | sort --version-sort | awk '
 		{ release[NR] = $2 }
 		$2 == "wanted" { wanted = NR }
 		END {
 			for (i = wanted - 2; i <= wanted + 2; i++)
-				if (i != wanted && i in release) near = near (near == "" ? "" : ", ") release[i]
+				if (i != wanted && i in release) near = near (near == "" ? ", such as " : ", ") release[i]
 			print near
 		}'
 }
@@ -50,11 +53,14 @@ nearest_releases() {
 # Prints the full name of what REF names.
 full_name() {
 	local names=("$ref") name found near
-	if [[ $ref =~ ^[0-9a-f]{40}$ ]]; then
+	if $release; then
+		names=("refs/tags/v$ref")
+	elif [[ $ref =~ ^[0-9a-f]{40}$ ]]; then
 		echo "$ref"
 		return
+	elif [[ $ref != refs/* ]]; then
+		names=("refs/tags/$ref" "refs/heads/$ref")
 	fi
-	[[ $ref == refs/* ]] || names=("refs/tags/$ref" "refs/heads/$ref")
 	found=$(refs "${names[@]}")
 	for name in "${names[@]}"; do
 		[[ $found$'\n' == *$'\t'$name$'\n'* ]] || continue
@@ -64,8 +70,9 @@ full_name() {
 		echo "$name"
 		return
 	done
-	near=$(nearest_releases "${ref#refs/tags/}")
-	fail 1 "$variable is \"$ref\", which $repo does not have: set it to one of its tags${near:+, such as $near}, or to a full commit"
+	near=$(nearest_releases)
+	! $release || fail 1 "$variable is \"$ref\", and $repo has no tag v$ref: set it to one of its releases$near"
+	fail 1 "$variable is \"$ref\", which $repo does not have: set it to one of its tags$near, or to a full commit"
 }
 
 name=$(full_name)

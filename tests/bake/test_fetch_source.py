@@ -143,6 +143,17 @@ def test_missing_tag_without_releases(upstream: Upstream, tmp_path: Path) -> Non
     assert fetched.error.endswith("does not have: set it to one of its tags, or to a full commit\n")
 
 
+def test_release(upstream: Upstream, tmp_path: Path) -> None:
+    assert upstream.fetch("1.10.0", tmp_path / "target", "--release").status == 0
+    assert (tmp_path / "target/file").read_text() == "second"
+    assert upstream.fetch("1.9.1", tmp_path / "missing", "--release") == Fetched(
+        1,
+        f'fetch-source: A_REF is "1.9.1", and {upstream.address} has no tag v1.9.1: '
+        "set it to one of its releases, such as 1.9.0, 1.10.0\n",
+        "",
+    )
+
+
 def test_missing_commit(upstream: Upstream, tmp_path: Path) -> None:
     missing = "0123456789" * 4
     fetched = upstream.fetch(missing, tmp_path / "target")
