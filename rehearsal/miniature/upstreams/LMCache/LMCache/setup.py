@@ -26,7 +26,7 @@ def cpp_extensions(cpp_extension):
 def rocm_extensions(cpp_extension):
     from torch.utils.hipify import hipify_python
 
-    if os.environ.get("CXX") != "hipcc":
+    if Path(os.environ.get("CXX", "c++")).name != "hipcc":
         sys.exit("GPU code is in C++ sources: build with CXX=hipcc")
     hipify_python.hipify(ROOT / "csrc", ROOT / "csrc", includes=["*.cu"], is_pytorch_extension=True)
     return [

@@ -6,6 +6,8 @@ the wheel's own.
 """
 
 import argparse
+import base64
+import hashlib
 import subprocess
 import tempfile
 import zipfile
@@ -33,6 +35,17 @@ def add(libraries, source, name):
                 patchelf("--replace-needed", needed, there[needed.split(".")[0]], str(copied))
 
 
+def write_record(folder):
+    (record,) = folder.glob("*.dist-info/RECORD")
+    lines = [f"{record.relative_to(folder)},,"]
+    for file in folder.rglob("*"):
+        if file.is_file() and file != record:
+            content = file.read_bytes()
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            lines.append(f"{file.relative_to(folder)},sha256={digest},{len(content)}")
+    record.write_text("\n".join(lines) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ucx-plugins-dir", type=Path, required=True)
@@ -46,7 +59,8 @@ def main():
             libraries = Path(folder, f"{wheel.name.split('-')[0]}.libs")
             add(libraries, arguments.ucx_plugins_dir, "ucx")
             add(libraries, arguments.nixl_plugins_dir, "nixl")
-            # As the real one: with the times of this run. RECORD is whoever packs it next's to write.
+            write_record(Path(folder))
+            # As the real one: with the times of this run.
             with zipfile.ZipFile(wheel, "w", compression=zipfile.ZIP_DEFLATED) as archive:
                 for file in Path(folder).rglob("*"):
                     archive.write(file, file.relative_to(folder))
