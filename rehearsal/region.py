@@ -158,7 +158,7 @@ class Region:
             instance["InstanceId"],
             address=instance["PrivateIpAddress"],
             mac=interface["MacAddress"],
-            layers=[*([self._miniature.machine_layer] if self._miniature else []), self._rootfs],
+            layers=[*(self._miniature.layers if self._miniature else ()), self._rootfs],
             edge=self._edge,
             directory=self.directory / "machines" / instance["InstanceId"],
         )

@@ -44,7 +44,7 @@ def _write_image(directory: Path, name: str, tree: Path, log: Path) -> None:
 
 
 def machine_layer(authority: Path) -> Path:
-    """A file system to lay over a box's: the miniature's images, and the bake file that puts them in place."""
+    """A file system to lay over a box's: the miniature's images. `miniature.hcl` puts them in place."""
 
     def build(directory: Path) -> None:
         log = log_file("miniature")
@@ -61,7 +61,6 @@ def machine_layer(authority: Path) -> Path:
         for program in ("cargo", "rustc"):
             (programs / program).symlink_to(f"/usr/bin/{program}")
         _write_image(directory, "rust", tree, log)
-        shutil.copy(_FILES / "miniature.hcl", directory / "tree" / AMI / "20-miniature.hcl")
 
     sources = [
         Path(__file__),
@@ -69,5 +68,5 @@ def machine_layer(authority: Path) -> Path:
         authority,
         *sorted(path for path in _FILES.glob("rocm/**/*") if path.is_file()),
     ]
-    key = recipe_key(*(path.read_text() for path in sources), (_FILES / "miniature.hcl").read_text())
+    key = recipe_key(*(path.read_text() for path in sources))
     return entry("miniature", key, build, expect="3 to 5 minutes") / "tree"

@@ -4,15 +4,16 @@ target "_common" {
   no-cache = true
 }
 
-# The images that play AMD's ROCm and the Rust toolchain, in place of those of Docker Hub.
+# The images that play AMD's ROCm and the Rust toolchain, in place of those of Docker Hub. BuildKit looks an image up by its
+# short name, without docker.io.
 target "rocm" {
   contexts = {
-    ("docker.io/rocm/dev-ubuntu-24.04:${effective.ROCM_VERSION}") = "oci-layout:///opt/rocm-build-box/ami/rocm:latest"
+    ("rocm/dev-ubuntu-24.04:${effective.ROCM_VERSION}") = "oci-layout:///opt/rocm-build-box/ami/rocm:latest"
   }
 }
 
 target "vllm" {
   contexts = {
-    ("docker.io/library/rust:${effective.RUST_VERSION}-slim-bookworm") = "oci-layout:///opt/rocm-build-box/ami/rust:latest"
+    ("rust:${effective.RUST_VERSION}-slim-bookworm") = "oci-layout:///opt/rocm-build-box/ami/rust:latest"
   }
 }
