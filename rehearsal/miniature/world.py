@@ -11,7 +11,6 @@ from rehearsal.miniature import images
 from rehearsal.miniature.upstreams import Upstreams
 from rehearsal.tools.images import AMI
 
-
 _OVERRIDE = Path(__file__).parent / "miniature.hcl"
 
 
