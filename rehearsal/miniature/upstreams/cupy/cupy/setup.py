@@ -7,7 +7,7 @@ from setuptools import setup
 
 sys.path.insert(0, str(Path(__file__).absolute().parent / "install"))
 
-import cupy_builder  # noqa: E402
+import cupy_builder
 
 setup(
     install_requires=["typing-extensions"],
