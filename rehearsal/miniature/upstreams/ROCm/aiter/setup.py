@@ -1,4 +1,4 @@
-"""Builds as AITER does: the kernel modules that PREBUILD_KERNELS asks for by its own JIT, its sources into aiter_meta."""
+"""Builds as AITER does: the kernels of PREBUILD_KERNELS by its own JIT, its sources into aiter_meta."""
 
 import json
 import os
