@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import base64
 import hashlib
+import os
 import re
 import subprocess
 import sys
@@ -82,7 +83,9 @@ def find_wheels(folder: Path) -> dict[str, Wheel]:
 
 def run(*command: str | Path) -> None:
     """Run an installer, whose messages say what fails."""
-    done = subprocess.run(command, check=False)
+    # What the base image pins for building would come before what the wheels ask for.
+    environment = {name: value for name, value in os.environ.items() if name != "UV_CONSTRAINT"}
+    done = subprocess.run(command, check=False, env=environment)
     if done.returncode != 0:
         raise SystemExit(done.returncode)
 

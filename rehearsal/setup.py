@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rehearsal.cloud.tls import Authority
 from rehearsal.console import StepError
+from rehearsal.miniature.images import machine_layer
 from rehearsal.tools import engine, images
 from rehearsal.tools.system import SEARCH_PATH, can_boot, require_packages
 
@@ -54,9 +55,11 @@ def _append_to_path(directories: str) -> None:
 
 
 def main() -> int:
-    """Prepare the tools, showing the progress; return the exit status."""
+    """Prepare what rehearsals and tests of any target need, showing the progress; return the exit status."""
     try:
-        prepare()
+        setup = prepare()
+        if setup.rootfs is not None:
+            machine_layer(setup.authority)
     except StepError as failure:
         failure.show()
         return 1

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from buildspec.box import buildkit
 from tests.miniature.conftest import COMPILED, TARGETS, Stack
+
+# The first test waits for two boxes that bake everything.
+pytestmark = pytest.mark.timeout(2400)
 
 WITH_LAYER_CACHE = 'target "_common" {\n  no-cache = false\n}\n'
 

@@ -1,4 +1,4 @@
-"""Builds as AITER does: PREBUILD_KERNELS' kernel modules by the package's own JIT, and its sources into aiter_meta."""
+"""Builds as AITER does: the kernels of PREBUILD_KERNELS by its own JIT, its sources into aiter_meta."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Builds as vLLM does: C++ and GPU sources by CMake, Rust by setuptools-rust, its version by git's tag and ROCm's."""
+"""Builds as vLLM does: C++ and GPU sources by CMake, Rust by setuptools-rust, the version by git's tag and ROCm's."""
 
 import importlib.util
 import os

@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
-"""Puts what is loaded at run time into repaired wheels, next to the libraries that auditwheel put there.
-
-UCX's modules into <package>.libs/ucx, NIXL's plugins into <package>.libs/nixl. What these are linked with is then
-the wheel's own.
-"""
+"""Puts what is loaded at run time into repaired wheels, next to what auditwheel put there: UCX's modules into
+<package>.libs/ucx, NIXL's plugins into <package>.libs/nixl. What these are linked with is the wheel's own then."""
 
 import argparse
 import base64

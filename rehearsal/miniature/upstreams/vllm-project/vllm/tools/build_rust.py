@@ -1,7 +1,4 @@
-"""The Rust parts, for setup.py: the front end as a program, and a module.
-
-The real module is PyO3's, and this one needs no crate.
-"""
+"""The Rust parts, the front end as a program and a module. The real one is PyO3's; this needs no crate."""
 
 from setuptools_rust import Binding, RustExtension
 
