@@ -59,7 +59,9 @@ def machine_layer(authority: Path) -> Path:
         programs.mkdir(parents=True)
         (tree / "usr/local/rustup").mkdir()
         for program in ("cargo", "rustc"):
-            (programs / program).symlink_to(f"/usr/bin/{program}")
+            # Not a link: rustc would look for its libraries beside the name that it was called by.
+            (programs / program).write_text(f'#!/bin/sh\nexec /usr/bin/{program} "$@"\n')
+            (programs / program).chmod(0o755)
         _write_image(directory, "rust", tree, log)
 
     sources = [

