@@ -8,7 +8,7 @@ CACHE := $(or $(XDG_CACHE_HOME),$(or $(HOME),$(shell cd ~ && pwd))/.cache)/rocm-
 VENV = $(CACHE)/python-$(VENV_KEY)
 PYTHON = $(VENV)/bin/python
 include .build/venv.mk
-SHELL_SCRIPTS = $(shell git ls-files -- '*.sh' .ci/run buildspec/box/bin rehearsal/tools/rootfs/usr/local/sbin)
+SHELL_SCRIPTS = $(shell git ls-files -- '*.sh' .ci/run buildspec/box/bin rehearsal/tools/rootfs/usr/local/sbin rehearsal/miniature/rocm/bin)
 DOCKERFILES = $(shell git ls-files -- 'docker/Dockerfile.*' '*/Dockerfile')
 
 .PHONY: help list-vars rehearse test check version-check version-scrub version-scrub-check docs bench lock

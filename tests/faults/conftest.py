@@ -1,8 +1,4 @@
-"""One box that stays, and what goes wrong on it.
-
-Work in progress: `make test` leaves this folder out, because not every case has passed on a quiet machine yet;
-`make test ARGS=tests/faults` runs it.
-"""
+"""One box that stays, and what goes wrong on it."""
 
 from __future__ import annotations
 
