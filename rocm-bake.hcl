@@ -762,6 +762,8 @@ target "_common" {
     "org.opencontainers.image.revision" = VCS_REF
     "org.opencontainers.image.created"  = BUILD_DATE
   }
+  # A provenance attestation has the time of its build, so no image would have the digest of another build of it.
+  attest = ["type=provenance,disabled=true"]
   # The epoch alone sets only the times in the image's configuration, not those of the files in its layers.
   output = ["type=image,rewrite-timestamp=true,registry.insecure=${effective.REGISTRY_INSECURE}"]
 }
@@ -825,12 +827,13 @@ target "cache-probe" {
   }
 }
 
-# Without a layer cache: it has no instruction, and of one without BuildKit writes no cache, so the tag would never be there.
 target "rocm" {
   inherits    = ["_common"]
   description = "The ROCm SDK that everything is compiled with."
   dockerfile  = "Dockerfile.rocm"
   tags        = [image("rocm")]
+  cache-from  = cache_from("rocm")
+  cache-to    = cache_to("rocm")
   args = {
     BUILDKIT_BUILD_NAME = record_name("rocm")
     SOURCE_DATE_EPOCH   = epoch(SDE_ROCM)

@@ -83,7 +83,7 @@ EVERY = {
     ),
     *("nixl", "lmcache", "vllm", "runtime"),
 }
-CACHED = EVERY - {"cache-probe", "rocm"}
+CACHED = EVERY - {"cache-probe"}
 COMPILING = {"cache-probe", "triton", "pytorch", "torchvision", "aiter", "cupy-wheel", "nixl", "lmcache", "vllm"}
 DEVICE = {"pytorch", "torchvision", "aiter", "cupy-wheel", "lmcache", "vllm", "runtime"}
 

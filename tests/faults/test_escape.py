@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 from rehearsal import leaks
 from rehearsal.builds import read_status
 from tests.booted.conftest import KeptBox
-from tests.booted.faults import bake_of, sessions_of, until
+from tests.booted.faults import bake_of, forget_session, sessions_of, until
 
 HERE = Path(__file__).parent / "escape"
 METADATA = "169.254.169.254"
@@ -145,6 +145,8 @@ def in_bake(kept: KeptBox) -> bool:
 
 
 def test_a_stolen_session_is_refused_outside_the_vpc(kept: KeptBox) -> None:
+    # A session of this box's, and not of one that was launched meanwhile.
+    forget_session(kept)
     kept.build()
     cloud = kept.job.region.cloud
     stolen = cloud.keyring.find(sessions_of(kept)[-1])
