@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 _VERTEX = re.compile(r"^#(?P<id>\d+) (?P<text>.*)$")
+# Of a step that several targets share, buildx names now one and now another of them: [target stage 1/2] RUN ...
+_STEP = re.compile(r"^\[(?:\S+ )??(?P<stage>\S+ +\d+/\d+)\] (?P<instruction>.*)$")
 _OUTPUT = re.compile(r"^\d+\.\d+ (?P<line>.*)$")
 # Several targets: [target] in front.
 _CACHE_EXPORT = re.compile(r"(?:\[\S+\] )?exporting cache to \S+")
@@ -48,7 +50,7 @@ def vertices(log: Iterable[str], keep: str) -> list[Vertex]:
         vertex = current.get(number)
         output = _OUTPUT.match(text)
         if text.startswith("["):
-            if vertex is None or vertex.name != text:
+            if vertex is None or not _is_same_step(vertex.name, text):
                 current[number] = Vertex(text)
                 result.append(current[number])
         elif vertex is None:
@@ -58,6 +60,11 @@ def vertices(log: Iterable[str], keep: str) -> list[Vertex]:
         elif output is not None and output["line"].startswith(keep):
             vertex.output.append(output["line"])
     return result
+
+
+def _is_same_step(name: str, other: str) -> bool:
+    one, two = _STEP.match(name), _STEP.match(other)
+    return name == other or (one is not None and two is not None and one.groups() == two.groups())
 
 
 def failed_cache_exports(log: Iterable[str]) -> list[str]:

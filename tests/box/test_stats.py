@@ -159,6 +159,20 @@ def test_vertex_numbers_begin_again_with_the_next_bake() -> None:
     ]
 
 
+def test_a_step_that_two_targets_share_is_one_step() -> None:
+    lines = [
+        "#5 [cupy build 4/5] RUN one",
+        "#6 [cupy build 5/5] RUN one",
+        "#5 [runtime build 4/5] RUN one",
+        "#5 0.1 mark",
+        "#6 CACHED",
+    ]
+    assert [(vertex.name, vertex.cached, vertex.output) for vertex in buildkit.vertices(lines, keep="mark")] == [
+        ("[cupy build 4/5] RUN one", False, ["mark"]),
+        ("[cupy build 5/5] RUN one", True, []),
+    ]
+
+
 def test_interleaved_output_stays_with_its_step() -> None:
     lines = [
         "#5 [a 1/2] RUN one",
