@@ -92,7 +92,8 @@ def test_siblings_come_from_the_registry_when_they_are_published(stack: Stack) -
     }
     assert found == {"base", "pytorch", "cupy-wheel"}
     assert compiled(status) == {"torchvision"}
-    assert status["images"] == {target: stack.cold["images"][target] for target in ("torchvision", "cupy")}
+    # One that has only a wheel of its own is the same; one that stands on another image has that one's history as well.
+    assert status["images"]["torchvision"] == stack.cold["images"]["torchvision"]
 
 
 def test_a_moved_version_rebuilds_only_what_depends_on_it(stack: Stack) -> None:
