@@ -33,26 +33,28 @@ def show(results: list[Result]) -> None:
 
 def main() -> int:
     """Run everything; the exit code is 1 when a limit is not kept or a command fails."""
+    results: list[Result] = []
+    failed = False
     try:
         setup = prepare()
         with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
             folder = Path(scratch)
-            results = [
-                run(benchmark)
-                for benchmark in commands.benchmarks(folder, images.buildx(setup.rootfs) if setup.rootfs else None)
-            ]
+            buildx = images.buildx(setup.rootfs) if setup.rootfs else None
+            results += [run(benchmark) for benchmark in commands.benchmarks(folder, buildx)]
             if setup.rootfs is None:
                 console.print(f"left out: what needs a booted box, because {setup.cannot_boot}", markup=False)
             else:
-                results += boxes.measure(setup, setup.rootfs, folder)
-    except (BenchmarkError, StepError) as error:
-        if isinstance(error, StepError):
-            error.show()
-        else:
-            console.print(str(error), markup=False)
-        return 1
+                for result in boxes.measure(setup, setup.rootfs, folder):
+                    console.print(f"{result.name}: {result.ratio:.3f}", markup=False)
+                    results.append(result)
+    except BenchmarkError as error:
+        console.print(str(error), markup=False)
+        failed = True
+    except StepError as error:
+        error.show()
+        failed = True
     show(results)
-    return 0 if all(result.is_within for result in results) else 1
+    return 0 if not failed and all(result.is_within for result in results) else 1
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,8 @@ phases:
 """
 
 
-def measure(setup: Setup, rootfs: Path, directory: Path) -> list[Result]:
-    """Run the builds and give the ratios.
+def measure(setup: Setup, rootfs: Path, directory: Path) -> Iterator[Result]:
+    """Run the builds, and give each ratio when it is known.
 
     Args:
         setup: the tools.
@@ -72,16 +72,15 @@ def measure(setup: Setup, rootfs: Path, directory: Path) -> list[Result]:
         workspace.stack("foundation", {"layer": "foundation"}).up()
         box = workspace.stack("dev", _BOX)
         cold, warm = _build_twice(region, box, _BOX)
-        results = [
-            _warm_against_cold("compile step", region, cold, warm),
-            _boot_against_build(region, warm),
-            *_runner_against_bare(region, warm),
-            _preview_against_empty(workspace, box),
-        ]
+        yield _warm_against_cold("compile step", region, cold, warm)
+        yield _boot_against_build(region, warm)
+        yield from _runner_against_bare(region, warm)
+        yield _preview_against_empty(workspace, box)
         box.destroy()
         variables = dict(miniature.upstreams.bake_variables())
-        cold, warm = _build_twice(region, box, {**_BOX, "targets": ["runtime"], "bakeVariables": variables})
-        return [*results, _warm_against_cold("compile steps of the whole stack in miniature", region, cold, warm)]
+        settings = {**_BOX, "targets": ["runtime"], "bakeVariables": variables}
+        cold, warm = _build_twice(region, workspace.stack("dev", settings), settings)
+        yield _warm_against_cold("compile steps of the whole stack in miniature", region, cold, warm)
 
 
 def _build_twice(region: Region, box: Stack, settings: Mapping[str, Any]) -> tuple[BuildOutputs, BuildOutputs]:
