@@ -91,28 +91,25 @@ def _build_twice(region: Region, box: Stack, settings: Mapping[str, Any]) -> tup
 
 def _finish(region: Region, box: Stack) -> BuildOutputs:
     outputs = BuildOutputs.of(box.outputs())
-    _succeeded(wait_for_end(region, outputs, timeout=_BUILD_SECONDS))
-    return outputs
-
-
-def _succeeded(status: BuildStatus) -> BuildStatus:
+    status = _status(region, outputs)
     if status["state"] != "succeeded":
         raise BenchmarkError(f"the build failed at {status['failingStep']}: {status['lastLines']}")
-    return status
+    return outputs
 
 
 def _status(region: Region, outputs: BuildOutputs) -> BuildStatus:
     return wait_for_end(region, outputs, timeout=_BUILD_SECONDS)
 
 
-def _compile_seconds(status: BuildStatus) -> float:
-    if status["cache"] is None:
+def _compile_seconds(region: Region, outputs: BuildOutputs) -> float:
+    cache = _status(region, outputs)["cache"]
+    if cache is None:
         raise BenchmarkError("the build has no statistics of its cache")
-    return status["cache"]["compileSeconds"]
+    return cache["compileSeconds"]
 
 
 def _warm_against_cold(what: str, region: Region, cold: BuildOutputs, warm: BuildOutputs) -> Result:
-    measured, reference = (_compile_seconds(_status(region, outputs)) for outputs in (warm, cold))
+    measured, reference = _compile_seconds(region, warm), _compile_seconds(region, cold)
     return Result(f"{what}: warm cache / cold", measured, reference, limit=0.25)
 
 
