@@ -22,6 +22,8 @@ _FAILED_VERTEX = re.compile(
     r"^ > (?!(?:\[[^]]*\] )?(?:importing cache manifest from|exporting cache to) )(?P<name>.+?):?$"
 )
 _ERROR = re.compile(r"^ERROR: (?:target (?P<target>[^:\s]+): )?(?:failed to solve: )?(?P<reason>.*)$")
+# The ways in which gRPC says that the other side has ended; which one it is depends on what was under way.
+_LOST = re.compile(r"failed to receive status: |(?:rpc error: code = )?Unavailable\b")
 _FAILED_BAKE = re.compile(r"^bake of (?P<targets>.+) failed$")
 
 
@@ -112,5 +114,7 @@ def failed_step(log: Iterable[str]) -> str | None:
             targets = bake["targets"]
     if reason is None:
         return None
+    if _LOST.match(reason):
+        reason = f"BuildKit ended in the middle, see `journalctl --unit docker.service`: {reason}"
     named = [f"target {target or targets}"] if target or targets else []
     return ": ".join([*named, *([] if step is None else [f"step {step}"]), reason])

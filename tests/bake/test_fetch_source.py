@@ -158,9 +158,9 @@ def test_missing_commit(upstream: Upstream, tmp_path: Path) -> None:
     missing = "0123456789" * 4
     fetched = upstream.fetch(missing, tmp_path / "target")
     assert fetched.status == 1
-    # git's server, here a process of its own, says the same once more, and may be late.
+    # Before it is what git says; its server, here a process of its own, says the same once more, first or last.
     assert f'fetch-source: A_REF is "{missing}", which {upstream.address} does not hand out; ' in fetched.error
-    assert fetched.error.startswith("fatal: remote error: upload-pack: not our ref ")
+    assert f"fatal: remote error: upload-pack: not our ref {missing}\n" in fetched.error
 
 
 @pytest.mark.parametrize("ref", ["main", "refs/heads/main"])

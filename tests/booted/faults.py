@@ -31,7 +31,6 @@ for number in $(seq 1 "$FILES"); do
     $COMPILER_LAUNCHER gcc -c /tmp/one.c -o /tmp/one.o
     sleep "$PAUSE"
 done
-touch /done
 """
 
 
@@ -61,16 +60,18 @@ def file_on(kept: KeptBox, path: str, text: str) -> Iterator[None]:
 
 @contextmanager
 def bake_of(kept: KeptBox, step: str, arguments: Mapping[str, str] | None = None, more: str = "") -> Iterator[str]:
-    """Let the box's target be `step`, Dockerfile lines that leave /done, above the toolchain of the real target.
+    """Let the box's target be `step`, Dockerfile lines, above the toolchain of the real target.
 
     Yields:
-        A word that is in the step's build argument NONCE, so that neither layer nor compile cache knows it.
+        A word that is in the step's build argument NONCE, so that neither layer nor compile cache knows it, and in the
+        image: one that the registry had already would not be pushed.
     """
     toolchain = (PROJECT_DIRECTORY / "docker/Dockerfile.cache-probe").read_text().partition("\nFROM toolchain")[0]
     nonce = secrets.token_hex(8)
     values = {"NONCE": nonce, **(arguments or {})}
     names = "".join(f"ARG {name}\n" for name in values)
-    text = f"{toolchain}\nFROM toolchain AS build\n{names}{step}\nFROM scratch\nCOPY --from=build /done /\n"
+    text = f"{toolchain}\nFROM toolchain AS build\n{names}{step}\n"
+    text += 'RUN echo "$NONCE" >/nonce\nFROM scratch\nCOPY --from=build /nonce /\n'
     assigned = "".join(f'    {name} = "{value}"\n' for name, value in values.items())
     override = f'target "cache-probe" {{\n  dockerfile = "Dockerfile.fault"\n  args = {{\n{assigned}  }}\n{more}}}\n'
     with file_on(kept, DOCKERFILE, text), file_on(kept, OVERRIDE, override):

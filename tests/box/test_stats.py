@@ -192,7 +192,19 @@ def test_interleaved_output_stays_with_its_step() -> None:
     ("lines", "step"),
     [
         (["make: *** [all] Error 2", "#7 ERROR: failed to solve: no error of buildx's"], None),
-        (["ERROR: failed to receive status: EOF"], "failed to receive status: EOF"),
+        (
+            ["ERROR: failed to receive status: EOF"],
+            "BuildKit ended in the middle, see `journalctl --unit docker.service`: failed to receive status: EOF",
+        ),
+        (
+            ["ERROR: Unavailable: error reading from server: EOF", "bake of app failed"],
+            "target app: BuildKit ended in the middle, see `journalctl --unit docker.service`: "
+            "Unavailable: error reading from server: EOF",
+        ),
+        (
+            ["ERROR: failed to solve: failed to push a: 503 Service Unavailable", "bake of app failed"],
+            "target app: failed to push a: 503 Service Unavailable",
+        ),
         (
             [" > [source 2/2] RUN fetch:", "ERROR: failed to solve: exit code: 1", "bake of app failed"],
             "target app: step [source 2/2] RUN fetch: exit code: 1",

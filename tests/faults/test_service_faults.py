@@ -139,7 +139,7 @@ def test_sts_that_throttles(kept: KeptBox) -> None:
 
 def test_a_registry_that_refuses_the_image(kept: KeptBox) -> None:
     role = kept.job.foundation.outputs()["boxRoleArn"].rpartition("/")[2]
-    with bake_of(kept, "RUN touch /done"), without_action(kept, role, "ecr:PutImage"):
+    with bake_of(kept, "RUN true"), without_action(kept, role, "ecr:PutImage"):
         status = kept.build()
     assert (status["state"], status["phase"], status["exitCode"]) == ("failed", "post_build", 1)
     assert status["failingStep"] is not None
@@ -150,14 +150,14 @@ def test_a_registry_that_refuses_the_image(kept: KeptBox) -> None:
 
 def test_a_registry_that_is_out_of_reach_at_first(kept: KeptBox) -> None:
     faults = kept.job.region.cloud.faults
-    with bake_of(kept, "RUN touch /done"), faults.unreachable("registry", lasting=25.0) as fault:
+    with bake_of(kept, "RUN true"), faults.unreachable("registry", lasting=25.0) as fault:
         status = kept.build()
     assert fault.met > 0
     assert (status["state"], status["failingStep"]) == ("succeeded", None)
 
 
 def test_a_registry_that_goes_away_before_the_push(kept: KeptBox) -> None:
-    with bake_of(kept, "RUN touch /done"), kept.job.region.cloud.faults.unreachable("registry", "*Upload*") as fault:
+    with bake_of(kept, "RUN true"), kept.job.region.cloud.faults.unreachable("registry", "*Upload*") as fault:
         status = kept.build()
     assert fault.met > 0
     assert (status["state"], status["phase"], status["exitCode"]) == ("failed", "post_build", 1)
@@ -196,7 +196,7 @@ def test_a_registry_that_loses_the_layer_cache(kept: KeptBox) -> None:
     reference = f"{outputs['registry']}/{outputs['registryName']}:fault-cache"
     cache = f'  cache-to = ["type=registry,ref={reference},mode=max,image-manifest=true,ignore-error=true"]\n'
     refused = ApiError(403, "DENIED", "refused on demand")
-    with bake_of(kept, "RUN touch /done", more=cache):
+    with bake_of(kept, "RUN true", more=cache):
         with kept.job.region.cloud.faults.refuse(refused, "registry", "PutImage", path="*/manifests/fault-cache"):
             lost = kept.build()
         stored = kept.build()
