@@ -5,10 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from rehearsal.console import run_logged
 from rehearsal.network import GIT_ADDRESS
-from rehearsal.tools.images import AMI, trust, write_oci_layout
-from rehearsal.tools.store import entry, log_file, recipe_key, remove_tree
+from rehearsal.tools.images import AMI, move_to_oci_layout, trust
+from rehearsal.tools.store import entry, log_file, recipe_key
 from rehearsal.tools.tree import bootstrap
 
 _SUITE = "forky"  # the oldest Debian with the Python and a Rust that rocm-bake.hcl's defaults name
@@ -35,25 +34,18 @@ _GIT_CONFIG = f"""\
 """
 
 
-def _write_image(directory: Path, name: str, tree: Path, log: Path) -> None:
-    layer = directory / "layer.tar"
-    run_logged("tar", ["tar", "--numeric-owner", "-C", tree, "-cf", layer, "--exclude=./dev/*", "."], log)
-    remove_tree(tree)
-    write_oci_layout(layer, directory / "tree" / AMI / name, _ENVIRONMENT)
-    layer.unlink()
-
-
 def machine_layer(authority: Path) -> Path:
     """A file system to lay over a box's: the miniature's images. `miniature.hcl` puts them in place."""
 
     def build(directory: Path) -> None:
         log = log_file("miniature")
+        layouts = directory / "tree" / AMI
         tree = directory / "rocm"
         bootstrap(_SUITE, tree, _ROCM_PACKAGES, log)
         trust(tree, *_HOST_AUTHORITIES, authority)
         shutil.copytree(_FILES / "rocm", tree / "opt" / "rocm")
         (tree / "etc" / "gitconfig").write_text(_GIT_CONFIG)
-        _write_image(directory, "rocm", tree, log)
+        move_to_oci_layout(tree, layouts / "rocm", log, _ENVIRONMENT)
         tree = directory / "rust"
         programs = tree / "usr/local/cargo/bin"
         programs.mkdir(parents=True)
@@ -62,7 +54,7 @@ def machine_layer(authority: Path) -> Path:
             # Not a link: rustc would look for its libraries beside the name that it was called by.
             (programs / program).write_text(f'#!/bin/sh\nexec /usr/bin/{program} "$@"\n')
             (programs / program).chmod(0o755)
-        _write_image(directory, "rust", tree, log)
+        move_to_oci_layout(tree, layouts / "rust", log, _ENVIRONMENT)
 
     sources = [
         Path(__file__),

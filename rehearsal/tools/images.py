@@ -54,24 +54,27 @@ def base_image(authority: Path) -> Path:
         tree = directory / "tree"
         bootstrap(SUITE, tree, _BASE_IMAGE, log)
         trust(tree, authority)
-        layer = directory / "layer.tar"
-        run_logged("tar", ["tar", "--numeric-owner", "-C", tree, "-cf", layer, "--exclude=./dev/*", "."], log)
-        remove_tree(tree)
-        write_oci_layout(layer, directory / "layout")
-        layer.unlink()
+        move_to_oci_layout(tree, directory / "layout", log)
 
     key = recipe_key(SUITE, _BASE_IMAGE, WITHOUT_DOCUMENTATION, authority.read_text())
     return entry("base-image", key, build, expect="1 to 2 minutes") / "layout"
 
 
-def write_oci_layout(layer: Path, directory: Path, environment: Sequence[str] = ()) -> None:
-    """Write an OCI image layout (image-spec 1.1) of one layer, tagged `latest`; the tar is compressed on the way.
+def move_to_oci_layout(tree: Path, directory: Path, log: Path, environment: Sequence[str] = ()) -> None:
+    """Make an OCI image layout (image-spec 1.1) of a root file system: one layer, tagged `latest`.
 
     Args:
-        layer: a tar file.
+        tree: is removed.
         directory: is made.
+        log: where the output of tar goes.
         environment: what the image sets besides PATH, as `NAME=value`.
     """
+    layer = directory.with_suffix(".tar")
+    directory.mkdir(parents=True)
+    run_logged("tar", ["tar", "--numeric-owner", "-C", tree, "-cf", layer, "--exclude=./dev/*", "."], log)
+    remove_tree(tree)
+    content = layer.read_bytes()
+    layer.unlink()
     blobs = directory / "blobs" / "sha256"
     blobs.mkdir(parents=True)
 
@@ -80,7 +83,6 @@ def write_oci_layout(layer: Path, directory: Path, environment: Sequence[str] = 
         (blobs / digest).write_bytes(content)
         return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(content)}
 
-    content = layer.read_bytes()
     config = {
         "architecture": "amd64",
         "os": "linux",

@@ -12,7 +12,7 @@ import pytest
 
 from rehearsal import leaks
 from rehearsal.builds import BuildOutputs
-from tests.booted.conftest import BOX, Job
+from tests.boxes import BOX, Job
 
 
 def changes(output: str) -> dict[str, int]:

@@ -7,16 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from rehearsal.builds import read_status
 from rehearsal.setup import Setup
-from tests.booted.conftest import Job, KeptBox, foundation_up, keep_box
+from tests.boxes import BOX, Job, KeptBox, foundation_up, until
+from tests.faults.builds import UNIT
 
 
 @pytest.fixture(scope="package")
 def job(setup: Setup, rootfs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
-    with foundation_up(setup, rootfs, tmp_path_factory.mktemp("faults")) as job:
+    with foundation_up(setup, rootfs, tmp_path_factory.mktemp("faults"), {**BOX, "keepBox": True}) as job:
         yield job
 
 
 @pytest.fixture(scope="package")
 def kept(job: Job) -> KeptBox:
-    return keep_box(job)
+    """Its first build is stopped: each case has one of its own, which is shorter."""
+    job.box.up()
+    kept = KeptBox(job, *job.running_box())
+    until("the build's begin", lambda: read_status(job.region, kept.outputs) is not None)
+    kept.run("systemctl", "stop", UNIT)
+    kept.wait_for_end()
+    return kept

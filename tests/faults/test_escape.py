@@ -18,8 +18,8 @@ from botocore.exceptions import ClientError
 
 from rehearsal import leaks
 from rehearsal.builds import read_status
-from tests.booted.conftest import KeptBox
-from tests.booted.faults import bake_of, forget_session, sessions_of, until
+from tests.boxes import KeptBox, until
+from tests.faults.builds import bake_of, forget_session, sessions_of, slow_compile
 
 HERE = Path(__file__).parent / "escape"
 METADATA = "169.254.169.254"
@@ -147,7 +147,8 @@ def in_bake(kept: KeptBox) -> bool:
 def test_a_stolen_session_is_refused_outside_the_vpc(kept: KeptBox) -> None:
     # A session of this box's, and not of one that was launched meanwhile.
     forget_session(kept)
-    kept.build()
+    with slow_compile(kept, files=1):
+        kept.build()
     cloud = kept.job.region.cloud
     stolen = cloud.keyring.find(sessions_of(kept)[-1])
     assert stolen is not None

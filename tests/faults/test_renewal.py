@@ -15,8 +15,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from buildspec.box.status import BuildStatus
-from tests.booted.conftest import KeptBox
-from tests.booted.faults import CacheWatch, forget_session, sessions_of, short_sessions, slow_compile
+from tests.boxes import KeptBox
+from tests.faults.builds import CacheWatch, forget_session, sessions_of, short_sessions, slow_compile
 
 SESSION = timedelta(seconds=125)
 FILES, PAUSE_SECONDS = 45, 3.0

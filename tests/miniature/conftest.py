@@ -15,8 +15,7 @@ from buildspec.box.status import BuildStatus
 from rehearsal.miniature import world
 from rehearsal.miniature.world import Miniature
 from rehearsal.setup import Setup
-from tests.booted.conftest import KeptBox, foundation_up, keep_box
-from tests.booted.faults import file_on
+from tests.boxes import KeptBox, file_on, foundation_up, keep_box
 
 TARGETS = (
     *("rocm", "base", "triton", "pytorch", "torchvision", "aiter", "atom", "cupy-wheel", "cupy", "nixl", "lmcache"),

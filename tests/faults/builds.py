@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,14 +14,21 @@ import pytest
 
 from rehearsal.cloud.credentials import Credential
 from rehearsal.stacks import PROJECT_DIRECTORY
-from tests.booted.conftest import KeptBox
+from tests.boxes import KeptBox, file_on, until
 
 UNIT = "rocm-build.service"
 CREDENTIALS_UNIT = "rocm-build-credentials.service"
 CONTEXT = "/opt/rocm-build-box"
 OVERRIDE = f"{CONTEXT}/ami/99-fault.hcl"
 DOCKERFILE = f"{CONTEXT}/docker/Dockerfile.fault"
-WAIT_SECONDS = 120.0
+CONFIG_FILE = "/etc/rocm-build-box/box.json"
+BUILDER = "buildx_buildkit_rocm-build-box0"
+BUILDX = "/usr/libexec/docker/cli-plugins/docker-buildx"
+DOCKER_DIRECTORY = "/var/lib/docker"
+DOCKER_INODES = 2_000_000
+"""Of the file system of Docker's directory; rehearsal/boot-box.sh makes it."""
+FILES = 12
+"""Of a slow compile, unless a test says otherwise."""
 
 # A file a time, so that every object in the store has a time of its own.
 COMPILE_SLOWLY = """\
@@ -32,30 +38,6 @@ for number in $(seq 1 "$FILES"); do
     sleep "$PAUSE"
 done
 """
-
-
-def until(what: str, condition: Callable[[], object], *, seconds: float = WAIT_SECONDS) -> None:
-    """Wait for a condition.
-
-    Raises:
-        TimeoutError: it did not come true in time.
-    """
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {seconds:g} s: {what}")
-        time.sleep(0.1)
-
-
-@contextmanager
-def file_on(kept: KeptBox, path: str, text: str) -> Iterator[None]:
-    """A file on the box that is gone afterwards."""
-    kept.machine.write(path, text)
-    try:
-        yield
-    finally:
-        if kept.machine.running:
-            kept.run("rm", "--force", path)
 
 
 @contextmanager
@@ -79,7 +61,7 @@ def bake_of(kept: KeptBox, step: str, arguments: Mapping[str, str] | None = None
 
 
 @contextmanager
-def slow_compile(kept: KeptBox, files: int, pause: float = 0.5) -> Iterator[str]:
+def slow_compile(kept: KeptBox, files: int = FILES, pause: float = 0.5) -> Iterator[str]:
     """A bake with one compiling step of as many small files, with `pause` seconds after each."""
     caches = "".join(f"ARG {name}\n" for name in ("SCCACHE_BUCKET", "SCCACHE_REGION", "SCCACHE_S3_KEY_PREFIX"))
     caches += "".join(f"ARG {name}\n" for name in ("SCCACHE_LOG", "REQUIRE_SCCACHE", "MAX_JOBS"))
@@ -120,7 +102,7 @@ class CacheWatch:
         ]
 
     def wait_for_writes(self, count: int) -> None:
-        until(f"{count} writes to the compile cache", lambda: len(self.writes()) >= count, seconds=WAIT_SECONDS)
+        until(f"{count} writes to the compile cache", lambda: len(self.writes()) >= count)
 
 
 def forget_session(kept: KeptBox) -> None:
@@ -153,20 +135,63 @@ def sessions_of(kept: KeptBox) -> list[str]:
     return [entry["value"] for entry in entries if entry["kind"] == "AccessKeyId" and "-cache/" in entry["principal"]]
 
 
+def cached(kept: KeptBox) -> str:
+    """The pattern of the compile cache's paths in S3."""
+    outputs = kept.job.foundation.outputs()
+    return f"/{outputs['bucketName']}/{outputs['cachePrefix']}/*"
+
+
 @contextmanager
-def without_action(kept: KeptBox, role: str, action: str) -> Iterator[None]:
-    """A role without one of the actions of its only policy."""
-    iam = kept.job.region.cloud.client("iam")
-    (name,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
-    whole = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
-    less = json.loads(json.dumps(whole))
-    for statement in less["Statement"]:
-        allowed = [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
-        statement["Action"] = [other for other in allowed if other != action]
-    less["Statement"] = [statement for statement in less["Statement"] if statement["Action"]]
-    assert less != whole
-    iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(less))
+def bake_variable(kept: KeptBox, name: str, value: str) -> Iterator[None]:
+    """Another value of a bake variable in the box's configuration."""
+    whole = kept.run("cat", CONFIG_FILE)
+    config = json.loads(whole)
+    config["bakeVariables"][name] = value
+    kept.machine.write(CONFIG_FILE, json.dumps(config))
     try:
         yield
     finally:
-        iam.put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=json.dumps(whole))
+        kept.machine.write(CONFIG_FILE, whole)
+
+
+def docker_is(kept: KeptBox, state: str) -> bool:
+    return kept.machine.execute(["systemctl", "is-active", "docker.service"]).stdout.strip() == state
+
+
+@contextmanager
+def other_buildx(kept: KeptBox, text: str) -> Iterator[None]:
+    """Another program in the place of buildx."""
+    program = "/root/plugins/docker-buildx"
+    with file_on(kept, program, text):
+        kept.run("chmod", "755", program)
+        kept.run("mount", "--bind", program, BUILDX)
+        try:
+            yield
+        finally:
+            kept.run("umount", BUILDX)
+
+
+def docker_uses(kept: KeptBox, column: str) -> int:
+    """KiB (`used`) or inodes (`iused`) of Docker's file system."""
+    return int(kept.run("df", f"--output={column}", DOCKER_DIRECTORY).split()[1])
+
+
+@contextmanager
+def docker_file_system(kept: KeptBox, limit: str) -> Iterator[None]:
+    """Docker's directory is a file system of its own on these boxes, so it can be given an end."""
+    kept.run("mount", "-o", f"remount,{limit}", DOCKER_DIRECTORY)
+    try:
+        yield
+    finally:
+        kept.run("mount", "-o", f"remount,size=50%,nr_inodes={DOCKER_INODES}", DOCKER_DIRECTORY)
+
+
+@contextmanager
+def full_file_system(kept: KeptBox, place: str, limit: str) -> Iterator[None]:
+    """A file system of its own in that place, with no space or no inode left."""
+    kept.run("mount", "-t", "tmpfs", "-o", limit, "tmpfs", place)
+    try:
+        kept.machine.execute(["sh", "-c", f"head --bytes=1M /dev/zero >{place}/1; touch {place}/2 {place}/3"])
+        yield
+    finally:
+        kept.run("umount", place)

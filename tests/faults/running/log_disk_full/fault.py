@@ -1,0 +1,12 @@
+"""The file system of the build's log has no space left."""
+
+from __future__ import annotations
+
+from buildspec.box.status import BuildStatus
+from tests.boxes import KeptBox
+from tests.faults.builds import full_file_system
+
+
+def build(kept: KeptBox) -> BuildStatus:
+    with full_file_system(kept, "/var/log/rocm-build-box", "size=64k"):
+        return kept.build()

@@ -1,0 +1,18 @@
+"""From some moment on S3 stores nothing."""
+
+from __future__ import annotations
+
+from buildspec.box.status import BuildStatus
+from tests.boxes import KeptBox
+from tests.faults.builds import CacheWatch, cached, slow_compile
+
+
+def build(kept: KeptBox) -> BuildStatus:
+    with slow_compile(kept):
+        watch = CacheWatch.begin(kept)
+        kept.start_build()
+        watch.wait_for_writes(2)
+        with kept.job.region.cloud.faults.fail("s3", "PutObject", path=cached(kept)) as fault:
+            status = kept.wait_for_build()
+    assert fault.met > 0
+    return status

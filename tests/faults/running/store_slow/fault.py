@@ -1,0 +1,14 @@
+"""Each answer of S3 about the compile cache takes two seconds more."""
+
+from __future__ import annotations
+
+from buildspec.box.status import BuildStatus
+from tests.boxes import KeptBox
+from tests.faults.builds import FILES, cached, slow_compile
+
+
+def build(kept: KeptBox) -> BuildStatus:
+    with slow_compile(kept), kept.job.region.cloud.faults.slow(2.0, "s3", path=cached(kept)) as fault:
+        status = kept.build()
+    assert fault.met > 2 * FILES
+    return status
