@@ -141,7 +141,7 @@ class Machine:
             env=environment,
         )
 
-    def write(self, path: str, text: str) -> None:
+    def write(self, path: str, content: str | bytes) -> None:
         """Write a file on the running box, with the folders above it.
 
         Raises:
@@ -149,7 +149,7 @@ class Machine:
         """
         target = Path(f"/proc/{self._running_leader()}/root{path}")
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
 
     def last_words(self) -> list[str]:
         """The end of its console and of cloud-init's output, for an error message."""

@@ -174,9 +174,9 @@ def keep_box(job: Job, settings: Mapping[str, Any] = BOX) -> KeptBox:
 
 
 @contextmanager
-def file_on(kept: KeptBox, path: str, text: str) -> Iterator[None]:
+def file_on(kept: KeptBox, path: str, content: str | bytes) -> Iterator[None]:
     """A file on the box that is gone afterwards."""
-    kept.machine.write(path, text)
+    kept.machine.write(path, content)
     try:
         yield
     finally:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rehearsal.builds import read_status
 from rehearsal.cloud.credentials import Credential
 from rehearsal.stacks import PROJECT_DIRECTORY
 from tests.boxes import KeptBox, file_on, until
@@ -27,7 +28,7 @@ BUILDX = "/usr/libexec/docker/cli-plugins/docker-buildx"
 DOCKER_DIRECTORY = "/var/lib/docker"
 DOCKER_INODES = 2_000_000
 """Of the file system of Docker's directory; rehearsal/boot-box.sh makes it."""
-FILES = 12
+FILES = 8
 """Of a slow compile, unless a test says otherwise."""
 
 # A file a time, so that every object in the store has a time of its own.
@@ -61,7 +62,7 @@ def bake_of(kept: KeptBox, step: str, arguments: Mapping[str, str] | None = None
 
 
 @contextmanager
-def slow_compile(kept: KeptBox, files: int = FILES, pause: float = 0.5) -> Iterator[str]:
+def slow_compile(kept: KeptBox, files: int = FILES, pause: float = 0.3) -> Iterator[str]:
     """A bake with one compiling step of as many small files, with `pause` seconds after each."""
     caches = "".join(f"ARG {name}\n" for name in ("SCCACHE_BUCKET", "SCCACHE_REGION", "SCCACHE_S3_KEY_PREFIX"))
     caches += "".join(f"ARG {name}\n" for name in ("SCCACHE_LOG", "REQUIRE_SCCACHE", "MAX_JOBS"))
@@ -133,6 +134,12 @@ def sessions_of(kept: KeptBox) -> list[str]:
     lines = (kept.job.region.cloud.directory / "issued.jsonl").read_text().splitlines()
     entries = [json.loads(line) for line in lines]
     return [entry["value"] for entry in entries if entry["kind"] == "AccessKeyId" and "-cache/" in entry["principal"]]
+
+
+def is_in(kept: KeptBox, phase: str) -> bool:
+    """Whether a build is running, and is in that phase."""
+    status = read_status(kept.job.region, kept.outputs)
+    return status is not None and (status["state"], status["phase"]) == ("running", phase)
 
 
 def cached(kept: KeptBox) -> str:

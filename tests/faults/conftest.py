@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.builds import read_status
 from rehearsal.setup import Setup
 from tests.boxes import BOX, Job, KeptBox, foundation_up, until
-from tests.faults.builds import UNIT
+from tests.faults.builds import UNIT, is_in
 
 
 @pytest.fixture(scope="package")
@@ -21,10 +20,10 @@ def job(setup: Setup, rootfs: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="package")
 def kept(job: Job) -> KeptBox:
-    """Its first build is stopped: each case has one of its own, which is shorter."""
+    """Its first build is stopped when it bakes: each case has one of its own, which is shorter."""
     job.box.up()
     kept = KeptBox(job, *job.running_box())
-    until("the build's begin", lambda: read_status(job.region, kept.outputs) is not None)
+    until("the bake", lambda: is_in(kept, "build"))
     kept.run("systemctl", "stop", UNIT)
     kept.wait_for_end()
     return kept

@@ -21,6 +21,8 @@ from tests.boxes import Job, KeptBox, until
 from tests.faults.boots import Box, launch
 from tests.faults.expected import FILE, ExpectedStatus, cases, missing
 
+pytestmark = pytest.mark.slow
+
 KIND = "booting"
 END_SECONDS = 300.0
 

@@ -17,9 +17,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from rehearsal import leaks
-from rehearsal.builds import read_status
 from tests.boxes import KeptBox, until
-from tests.faults.builds import bake_of, forget_session, sessions_of, slow_compile
+from tests.faults.builds import bake_of, forget_session, is_in, sessions_of, slow_compile
 
 HERE = Path(__file__).parent / "escape"
 METADATA = "169.254.169.254"
@@ -126,7 +125,7 @@ def test_without_the_firewall_the_step_finds_the_word(kept: KeptBox, planted: Pl
     with bake_of(kept, planted.step(before="sleep 8")):
         kept.start_build()
         # The canary, which would find it out, has run by then.
-        until("the bake", lambda: in_bake(kept))
+        until("the bake", lambda: is_in(kept, "build"))
         kept.run("nft", "delete", "table", "inet", "rocm_build_box")
         try:
             status = kept.wait_for_build()
@@ -137,11 +136,6 @@ def test_without_the_firewall_the_step_finds_the_word(kept: KeptBox, planted: Pl
     for target in (f"{BRIDGE} {PORT}", f"{planted.own_address} {PORT}"):
         assert [found[f"{way} {target}"] for way in ("connect", "connect32")] == [f"open: {planted.word}"] * 2
         assert [found[f"{way} {target}"] for way in ("raw", "packet")] == ["open: it answers"] * 2
-
-
-def in_bake(kept: KeptBox) -> bool:
-    status = read_status(kept.job.region, kept.outputs)
-    return status is not None and (status["state"], status["phase"]) == ("running", "build")
 
 
 def test_a_stolen_session_is_refused_outside_the_vpc(kept: KeptBox) -> None:

@@ -18,6 +18,8 @@ from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
 from tests.faults.builds import CacheWatch, forget_session, sessions_of, short_sessions, slow_compile
 
+pytestmark = pytest.mark.slow
+
 SESSION = timedelta(seconds=125)
 FILES, PAUSE_SECONDS = 45, 3.0
 

@@ -18,9 +18,12 @@ from tests.faults.builds import BUILDER, UNIT, docker_is, slow_compile
 from tests.faults.expected import FILE, ExpectedStatus, cases
 
 KIND = "running"
+SLOW = {"clock_wrong", "store_out_of_reach", "store_slow"}
 
 
-@pytest.mark.parametrize("case", cases(KIND))
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow if case in SLOW else ()) for case in cases(KIND)]
+)
 def test_a_fault_of_a_running_box(kept: KeptBox, case: str) -> None:
     content = tomllib.loads((Path(__file__).parent / KIND / case / FILE).read_text())
     expected = ExpectedStatus.of(content)

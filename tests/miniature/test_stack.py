@@ -13,7 +13,7 @@ from buildspec.box.status import BuildStatus
 from tests.miniature.conftest import COMPILED, TARGETS, Stack
 
 # The first test waits for two boxes that bake everything.
-pytestmark = pytest.mark.timeout(2400)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 WITH_LAYER_CACHE = 'target "_common" {\n  no-cache = false\n}\n'
 

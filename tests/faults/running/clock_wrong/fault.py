@@ -1,32 +1,38 @@
-"""What the box signs is an hour old: it cannot store its status then, which is on the box, and in the journal."""
+"""The clock of all that the box runs for a build is an hour late: AWS takes nothing that is signed by it.
+
+So the status cannot be stored either: it is on the box, and in the journal.
+"""
 
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
-
-import pytest
+import subprocess
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
 
 from buildspec.box.status import BuildStatus
-from rehearsal.cloud.requests import ApiRequest
-from tests.boxes import KeptBox
-from tests.faults.builds import forget_session
+from tests.boxes import KeptBox, file_on
+from tests.faults.builds import CREDENTIALS_UNIT, UNIT, forget_session
+
+LIBRARY = "/opt/clock.so"
 
 
 def build(kept: KeptBox) -> BuildStatus:
-    header = ApiRequest.header
-
-    def an_hour_late(self: ApiRequest, name: str) -> str | None:
-        value = header(self, name)
-        if name == "x-amz-date" and value is not None and self.source_address == kept.machine.address:
-            signed = datetime.strptime(value, "%Y%m%dT%H%M%S%z") - timedelta(hours=1)
-            return f"{signed:%Y%m%dT%H%M%SZ}"
-        return value
-
+    with tempfile.TemporaryDirectory() as folder:
+        built = Path(folder) / "clock.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", built, Path(__file__).parent / "clock.c"], check=True)
+        library = built.read_bytes()
     forget_session(kept)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ApiRequest, "header", an_hour_late)
+    with ExitStack() as changed:
+        changed.enter_context(file_on(kept, LIBRARY, library))
+        for unit in (UNIT, CREDENTIALS_UNIT):
+            late = f"[Service]\nEnvironment=LD_PRELOAD={LIBRARY}\n"
+            changed.enter_context(file_on(kept, f"/run/systemd/system/{unit}.d/clock.conf", late))
+        kept.run("systemctl", "daemon-reload")
         kept.start_build()
         kept.wait_for_end()
+        forget_session(kept)
+    kept.run("systemctl", "daemon-reload")
     status: BuildStatus = json.loads(kept.run("cat", "/var/lib/rocm-build-box/status.json"))
     return status

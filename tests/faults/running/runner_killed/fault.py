@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
-from rehearsal.builds import read_status
 from tests.boxes import KeptBox, until
-from tests.faults.builds import UNIT
+from tests.faults.builds import UNIT, is_in
 
 
 def build(kept: KeptBox) -> BuildStatus:
     kept.start_build()
-
-    def probing() -> bool:
-        status = read_status(kept.job.region, kept.outputs)
-        return status is not None and (status["state"], status["phase"]) == ("running", "pre_build")
-
-    until("the phase pre_build", probing)
+    until("the probes", lambda: is_in(kept, "pre_build"))
     assert kept.secrets_left() != []
     kept.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", UNIT)
     return kept.wait_for_build()
