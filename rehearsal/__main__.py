@@ -1,7 +1,7 @@
 """`make rehearse`: the whole job on this machine, with no AWS account.
 
 Both stacks go up, two boxes bake one after the other (the second with nothing but the compile cache), both stacks go
-down, and nothing may be left. The exit code is the build's.
+down, and nothing may be left. The exit code is the build's; 1 when the second box compiled anything again.
 """
 
 from __future__ import annotations
@@ -100,6 +100,8 @@ def _rehearse(
             _show_stacks([foundation, box])
             _show_builds(builds)
         exit_code = next((build.status["exitCode"] or 0 for build in builds if build.status["exitCode"]), 0)
+        if exit_code == 0 and not _is_warm(builds):
+            exit_code = 1
         if keep:
             _wait_for_a_person(region, workspace, box)
         box.destroy()
@@ -165,6 +167,20 @@ def _build_twice(region: Region, box: Stack, settings: Mapping[str, Any], *, kee
         if not stays:
             wait_for_power_off(region, outputs)
     return builds
+
+
+def _is_warm(builds: Sequence[Build]) -> bool:
+    """Whether the second box took from the compile cache what the first had stored; says so when it did not."""
+    for build in builds[1:]:
+        cache = build.status["cache"]
+        if cache and cache["misses"]:
+            StepError(
+                "build 2, compile cache",
+                f"{cache['misses']} of {cache['requests']} compiles were not in the cache that build 1 had filled",
+                next_action="compare the two builds' logs; a compiler, a flag or a path that differs makes another key",
+            ).show()
+            return False
+    return True
 
 
 def _show_stacks(stacks: Sequence[Stack]) -> None:

@@ -63,6 +63,7 @@ def places(region: Region, build: BuildOutputs, stack: Stack) -> dict[str, Itera
         "build log": object_bytes(build.log_key),
         "status": object_bytes(build.status_key),
         "journal": journal(machine.root / "var" / "log" / "journal"),
+        "disk": files(machine.root),
         "state": iter([stack.export().encode()]),
     }
 
@@ -80,6 +81,24 @@ def registry_blobs(directory: Path) -> Iterator[bytes]:
                     yield piece
             except (EOFError, zlib.error) as error:
                 raise ValueError(f"{blob} is not a whole gzip stream") from error
+
+
+def files(directory: Path) -> Iterator[bytes]:
+    """The content of every file, but the journal's, which may be compressed.
+
+    Raises:
+        ValueError: there is none, so a search in it would prove nothing.
+    """
+    found = [path for path in sorted(directory.rglob("*")) if path.is_file() and not path.is_symlink()]
+    if not found:
+        raise ValueError(f"no file in {directory}")
+    for path in found:
+        if path.suffix == ".journal":
+            continue
+        yield b"\0" * _LONGEST_SECRET
+        with path.open("rb") as content:
+            while piece := content.read(_PIECE):
+                yield piece
 
 
 def journal(directory: Path) -> Iterator[bytes]:

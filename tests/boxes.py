@@ -26,7 +26,7 @@ from rehearsal.stacks import Stack, Workspace
 BOX = {"layer": "box", "targets": ["cache-probe"]}
 BUILD_SECONDS = 900.0
 WAIT_SECONDS = 120.0
-_UNIT = "rocm-build.service"
+UNIT = "rocm-build.service"
 _RUNTIME_DIRECTORY = "/run/rocm-build"
 
 
@@ -63,7 +63,7 @@ class Job:
     foundation: Stack
     box: Stack
     planted: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    """A text that is written to the first box's journal while it runs."""
+    """A text that is written to the first box's journal and disk while it runs."""
     no_changes: dict[str, subprocess.CompletedProcess[str]] = field(default_factory=dict)
     builds: list[Build] = field(default_factory=list)
     second_up: subprocess.CompletedProcess[str] | None = None
@@ -94,13 +94,9 @@ class Job:
 
 
 def read_token(machine: Machine) -> str:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        done = machine.execute(["cat", f"{_RUNTIME_DIRECTORY}/token"])
-        if done.returncode == 0:
-            return done.stdout.strip()
-        time.sleep(0.3)
-    raise TimeoutError(f"{machine.instance_id}: no build has begun: {machine.last_words()}")
+    path = f"{_RUNTIME_DIRECTORY}/token"
+    until("a build that has begun", lambda: machine.execute(["cat", path]).returncode == 0)
+    return machine.execute(["cat", path]).stdout.strip()
 
 
 @contextmanager
@@ -133,18 +129,21 @@ class KeptBox:
         return done.stdout
 
     def start_build(self) -> None:
-        self.machine.execute(["systemctl", "reset-failed", _UNIT])
-        self.run("systemctl", "start", _UNIT)
+        """Start a build; what the one before has stored is removed, so that it cannot be taken for this one's."""
+        s3 = self.job.region.cloud.client("s3")
+        for key in (self.outputs.status_key, self.outputs.log_key):
+            s3.delete_object(Bucket=self.outputs.bucket, Key=key)
+        self.machine.execute(["systemctl", "reset-failed", UNIT])
+        self.run("systemctl", "start", UNIT)
 
     def wait_for_end(self) -> None:
         """Wait until the unit of the build that was started has ended whole, ExecStopPost included."""
-        deadline = time.monotonic() + BUILD_SECONDS
-        while self.run("systemctl", "show", "--property=ActiveState", "--value", _UNIT).strip() not in (
-            "failed",
-            "inactive",
-        ):
-            assert time.monotonic() < deadline
-            time.sleep(0.3)
+
+        def ended() -> bool:
+            state = self.run("systemctl", "show", "--property=ActiveState", "--value", UNIT).strip()
+            return state in ("failed", "inactive")
+
+        until("the end of the build", ended, seconds=BUILD_SECONDS)
 
     def wait_for_build(self) -> BuildStatus:
         """The status of the build that was started, once it has ended."""

@@ -9,6 +9,7 @@ missing key a 403 that stops the compile.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import urllib.error
@@ -32,6 +33,9 @@ PATIENCE_SECONDS = 60.0
 PAUSE_SECONDS = 3.0
 REQUEST_SECONDS = 30.0
 
+WRONG_CLOCK = {"SignatureDoesNotMatch", "RequestExpired"}
+"""What STS says of a signature that is too old; no time mends that
+(https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-troubleshooting.html)."""
 REFUSED = {"403", "AccessDenied", "AllAccessDisabled"}
 NOT_FOUND = {"404", "NoSuchKey"}
 
@@ -70,8 +74,9 @@ def fetch_credentials(uri: str, token: str, patience: Patience) -> dict[str, str
                 credentials: dict[str, str] = json.load(answer)
                 return credentials
         except urllib.error.HTTPError as error:
-            reason = f"{error.code} {error.read().decode(errors='replace')}"
-            retry = error.code >= 500
+            answer = error.read().decode(errors="replace")
+            reason = f"{error.code} {answer}"
+            retry = error.code >= 500 and not any(f'"{code}"' in answer for code in WRONG_CLOCK)
         except OSError as error:
             reason, retry = str(error), True
         if not retry or not patience.wait():
@@ -140,8 +145,13 @@ def _allowed(action: str, resource: str, call: Callable[[], None], patience: Pat
             raise ProbeError(f"{action} on {resource}: S3 was not reached: {error}") from error
 
 
+def is_required() -> bool:
+    """Whether the build may not go on without its compile cache: REQUIRE_SCCACHE is not 0."""
+    return os.environ.get("REQUIRE_SCCACHE") != "0"
+
+
 def main() -> int:
-    """Probes the cache of this box."""
+    """Probes the cache of this box; one that is not usable fails the build, unless it is not required."""
     config, instance = BoxConfig.load(box.CONFIG_FILE), box.instance_id(box.INSTANCE_ID_FILE)
     secret = dict(line.split("=", 1) for line in box.SECRET_FILE.read_text(encoding="utf-8").splitlines())
     patience = Patience()
@@ -163,7 +173,9 @@ def main() -> int:
             print(f"cache probe: {line}")
     except ProbeError as error:
         print(f"cache probe: {error}")
-        return 1
+        if is_required():
+            return 1
+        print("cache probe: the build goes on without a compile cache, as REQUIRE_SCCACHE=0 allows")
     return 0
 
 

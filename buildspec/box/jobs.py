@@ -1,6 +1,6 @@
 """How many compile jobs a machine has the memory for, on the box and for make.
 
-docker/with-sccache.sh has the same rule in shell.
+docker/with-sccache.sh has the same rule in shell, without the rounding: what it derives is in no layer cache's key.
 """
 
 from __future__ import annotations
@@ -16,9 +16,16 @@ MEMINFO = Path("/proc/meminfo")
 
 
 def max_jobs(cpus: int, meminfo: str) -> int:
-    """Compile jobs that a machine's processors and available memory allow; at least 1. `meminfo` is MEMINFO's text."""
+    """Compile jobs that a machine's processors and available memory allow; at least 1. `meminfo` is MEMINFO's text.
+
+    Of more than eight, memory allows fours: MAX_JOBS is in the layer cache's key of each compile step, and a boot with
+    some MiB less must not make them all run again.
+    """
     available = next(line for line in meminfo.splitlines() if line.startswith("MemAvailable:"))
-    return max(1, min(cpus, int(available.split()[1]) * 1024 // BYTES_PER_JOB))
+    fitting = int(available.split()[1]) * 1024 // BYTES_PER_JOB
+    if fitting > 8:
+        fitting -= fitting % 4
+    return max(1, min(cpus, fitting))
 
 
 def max_jobs_here() -> int:

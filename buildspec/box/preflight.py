@@ -10,8 +10,22 @@ MIN_BUILDX = (0, 24)
 """The oldest that the bake file is tried with; what it needs most is ``validation``, since 0.19."""
 
 
+MIN_DOCKER = (20, 10)
+"""The oldest that runs where there is only version 2 of control groups, as on Debian
+(https://docs.docker.com/engine/release-notes/20.10/)."""
+
+
 class PreflightError(RuntimeError):
     """A tool is missing or too old."""
+
+
+def check_docker(output: str) -> str:
+    """Return the version of Docker's server, as ``docker version`` prints it.
+
+    Raises:
+        PreflightError: no version in it, or one below :data:`MIN_DOCKER`.
+    """
+    return _check("docker", output, MIN_DOCKER, "docker.io")
 
 
 def check_buildx(output: str) -> str:
@@ -20,14 +34,17 @@ def check_buildx(output: str) -> str:
     Raises:
         PreflightError: no version in it, or one below :data:`MIN_BUILDX`.
     """
-    wanted = ".".join(map(str, MIN_BUILDX))
+    return _check("buildx", output, MIN_BUILDX, "docker-buildx")
+
+
+def _check(tool: str, output: str, minimum: tuple[int, int], package: str) -> str:
+    wanted = f"{'.'.join(map(str, minimum))} or newer is needed"
     match = re.search(r"\bv?(\d+)\.(\d+)\.\d+\S*", output)
     if match is None:
-        raise PreflightError(f"docker buildx version says {output.strip()!r}; buildx {wanted} or newer is needed")
-    if (int(match[1]), int(match[2])) < MIN_BUILDX:
+        raise PreflightError(f"{tool} says that its version is {output.strip()!r}; {wanted}")
+    if (int(match[1]), int(match[2])) < minimum:
         raise PreflightError(
-            f"buildx {match[0]} is too old, {wanted} or newer is needed; was docker-buildx installed "
-            "from forky? See apt-cache policy docker-buildx"
+            f"{tool} {match[0]} is too old, {wanted}; where was it installed from? See apt-cache policy {package}"
         )
     return match[0]
 
@@ -45,7 +62,7 @@ def _output(command: list[str]) -> str:
 def main() -> int:
     """Print the versions that this build uses."""
     try:
-        print("docker", _output(["docker", "version", "--format", "{{.Server.Version}}"]))
+        print("docker", check_docker(_output(["docker", "version", "--format", "{{.Server.Version}}"])))
         print("buildx", check_buildx(_output(["docker", "buildx", "version"])))
     except PreflightError as error:
         print(f"preflight: {error}")

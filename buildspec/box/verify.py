@@ -19,7 +19,7 @@ from typing import Any
 
 from buildspec.box import bake, buildkit, stats
 from buildspec.box import config as box
-from buildspec.box.cache_probe import Patience
+from buildspec.box.cache_probe import Patience, is_required
 from buildspec.box.config import BoxConfig
 from buildspec.box.registry import Reference, Registry, RegistryError, Scheme
 from buildspec.box.registry_probe import UNREACHED
@@ -125,12 +125,12 @@ def verify(config: BoxConfig, *, succeeding: bool) -> list[str]:
     print(f"registry: {len(references)} tags asked for")
     # An empty bucket is an unset one, for sccache as well: no cache on S3 was asked for.
     if config.bake_variables.get("SCCACHE_BUCKET"):
-        unused = stats.broken_promises(found)
-        broken += [f"the compile cache was asked for and not used: {promise}" for promise in unused]
-        losses = [f"the compile cache has lost little: {loss}" for loss in stats.tolerated_losses(found)]
-        for loss in losses:
-            print(f"verify: warning: {loss}")
-        state.update({"warnings": losses})
+        unused = [f"the compile cache was asked for and not used: {why}" for why in stats.broken_promises(found)]
+        warnings = [f"the compile cache has lost little: {loss}" for loss in stats.tolerated_losses(found)]
+        (broken if is_required() else warnings).extend(unused)
+        for warning in warnings:
+            print(f"verify: warning: {warning}")
+        state.update({"warnings": warnings})
     return broken
 
 

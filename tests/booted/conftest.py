@@ -21,6 +21,7 @@ def job(setup: Setup, rootfs: Path, tmp_path_factory: pytest.TempPathFactory) ->
         _, machine = job.running_box()
         written = machine.execute(["logger", f"planted: {job.planted}"])
         assert written.returncode == 0, written.stderr
+        machine.write("/var/tmp/planted", job.planted)
         job.no_changes["box"] = job.box.attempt("up", "--yes", "--skip-preview", "--expect-no-changes")
         job.finish_build()
         job.second_up = job.box.attempt("up", "--yes", "--skip-preview")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from buildspec.box.status import BuildStatus
 from rehearsal import leaks
 from rehearsal.builds import BuildOutputs
 from tests.boxes import BOX, Job
@@ -38,6 +39,12 @@ def test_a_box_that_has_ended_itself_is_replaced_by_exactly_one(job: Job) -> Non
     assert first != second
 
 
+def bake_seconds(status: BuildStatus) -> float:
+    (seconds,) = (phase["seconds"] for phase in status["phases"] if phase["name"] == "build")
+    assert seconds is not None
+    return seconds
+
+
 def test_both_builds_succeed_and_the_second_compiles_nothing(job: Job) -> None:
     cold, warm = (build.status for build in job.builds[:2])
     for status in (cold, warm):
@@ -50,6 +57,7 @@ def test_both_builds_succeed_and_the_second_compiles_nothing(job: Job) -> None:
     assert cold["cache"]["misses"] > 50
     assert (warm["cache"]["hits"], warm["cache"]["misses"]) == (cold["cache"]["misses"], 0)
     assert warm["cache"]["compileSeconds"] <= cold["cache"]["compileSeconds"] / 10
+    assert bake_seconds(warm) <= bake_seconds(cold) / 4
     assert [cold["cache"][kind] + warm["cache"][kind] for kind in ("errors", "writeErrors")] == [0, 0]
 
 
@@ -121,6 +129,7 @@ def test_the_search_finds_what_is_planted_in_each_place(job: Job, tmp_path: Path
         "build log",
         "status",
         "journal",
+        "disk",
         "state",
     }
 
@@ -144,6 +153,7 @@ def test_the_search_finds_what_is_planted_in_each_place(job: Job, tmp_path: Path
         ("build log", "planted"),
         ("status", "planted"),
         ("journal", "planted"),
+        ("disk", "planted"),
         ("state", "planted"),
     }
 
@@ -158,7 +168,7 @@ def test_the_search_finds_what_is_planted_in_each_place(job: Job, tmp_path: Path
         assert leaks.search({"registry": leaks.registry_blobs(registry)}, planted) == {("registry", "planted")}
 
 
-def test_the_journal_and_the_disk_of_a_box_are_searched(job: Job) -> None:
+def test_the_journal_of_a_box_is_a_whole_one(job: Job) -> None:
     machine = job.region.machines[job.builds[0].outputs.instance_id]
     text = b"".join(leaks.journal(machine.root / "var/log/journal")).decode(errors="replace")
     assert "rocm-build.service" in text

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from types_boto3_s3 import S3Client
 
 from buildspec.box import cache_probe, credentials
@@ -125,6 +126,28 @@ def test_whole_probe_uses_what_the_service_vends(capfd: pytest.CaptureFixture[st
     assert "5ec3e7" not in output.out + output.err
     listed = boto3.client("s3", region_name="us-east-1").list_objects_v2(Bucket=BUCKET)["Contents"]
     assert [entry["Key"] for entry in listed] == [f"rocm-pytorch/.rocm-build-probe/dev-{INSTANCE}"]
+
+
+def test_a_wrong_clock_is_told_at_once(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: credentials.CacheRole) -> None:
+        raise ClientError({"Error": {"Code": "SignatureDoesNotMatch", "Message": "Signature expired: "}}, "AssumeRole")
+
+    monkeypatch.setattr(credentials.CacheRole, "credentials", refuse)
+    with pytest.raises(ProbeError, match=r"gave no credentials: 502 .*Signature expired"):
+        cache_probe.fetch_credentials(service, "5ec3e7", Patience(seconds=1000.0, pause=1000.0))
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.parametrize(("required", "exit_code"), [("1", 1), ("", 1), ("0", 0)])
+def test_a_store_that_is_down(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], required: str, exit_code: int
+) -> None:
+    monkeypatch.setenv("REQUIRE_SCCACHE", required)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
+    assert cache_probe.main() == exit_code
+    output = capfd.readouterr().out
+    assert "S3 was not reached" in output
+    assert ("as REQUIRE_SCCACHE=0 allows" in output) == (exit_code == 0)
 
 
 def test_wrong_token_is_told_at_once(service: str) -> None:

@@ -49,12 +49,33 @@ def test_buildx_new_enough(output: str, version: str) -> None:
             r"buildx 0.13.1\+ds1-3 is too old, 0.24 or newer is needed",
         ),
         ("github.com/docker/buildx v0.23.9 abc", "buildx v0.23.9 is too old"),
-        ("docker: unknown command", "says 'docker: unknown command'; buildx 0.24 or newer is needed"),
+        (
+            "docker: unknown command",
+            "buildx says that its version is 'docker: unknown command'; 0.24 or newer is needed",
+        ),
     ],
 )
 def test_buildx_too_old(output: str, message: str) -> None:
     with pytest.raises(preflight.PreflightError, match=message):
         preflight.check_buildx(output)
+
+
+@pytest.mark.parametrize("version", ["20.10.0", "26.1.5+dfsg1", "29.0.0"])
+def test_docker_new_enough(version: str) -> None:
+    assert preflight.check_docker(version) == version
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("20.9.9", r"docker 20\.9\.9 is too old, 20\.10 or newer is needed; .* apt-cache policy docker\.io"),
+        ("19.03.15", "docker 19.03.15 is too old"),
+        ("", "docker says that its version is ''; 20.10 or newer is needed"),
+    ],
+)
+def test_docker_too_old(output: str, message: str) -> None:
+    with pytest.raises(preflight.PreflightError, match=message):
+        preflight.check_docker(output)
 
 
 @pytest.mark.parametrize(
@@ -279,6 +300,18 @@ def test_cache_asked_for_and_not_used_fails_the_build(
     recorded = StatusFile(box.STATE_FILE).read()["cache"]
     assert recorded is not None
     assert recorded["misses"] == 5
+
+
+@pytest.mark.usefixtures("baked")
+def test_cache_that_is_not_required_and_not_used_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REQUIRE_SCCACHE", "0")
+    variables = {"REGISTRY": "r", "REGISTRY_INSECURE": "false", "SCCACHE_BUCKET": "cache-bucket"}
+    box.CONFIG_FILE.write_text(box_config(bake_variables=variables).to_json())
+    write_log('rocm-build-stats: {"step": "cache-probe", "seconds": 2.5, "sccache": null}')
+    assert verify.main() == 0
+    assert StatusFile(box.STATE_FILE).read()["warnings"] == [
+        "the compile cache was asked for and not used: compile step without statistics: cache-probe"
+    ]
 
 
 @pytest.mark.usefixtures("baked")

@@ -236,11 +236,17 @@ def test_projects_own_specification() -> None:
 
 @pytest.mark.parametrize(
     ("cpus", "available_kib", "jobs"),
-    [(32, 128 * 1024**2, 32), (32, 40 * 1024**2, 10), (32, 40 * 1024**2 - 1, 9), (8, 1024, 1)],
+    [(32, 128 * 1024**2, 32), (32, 32 * 1024**2, 8), (32, 32 * 1024**2 - 1, 7), (8, 1024, 1)],
 )
 def test_jobs_follow_processors_and_available_memory(cpus: int, available_kib: int, jobs: int) -> None:
     meminfo = f"MemTotal: 999999999 kB\nMemFree: 1 kB\nMemAvailable:   {available_kib} kB\n"
     assert max_jobs(cpus, meminfo) == jobs
+
+
+@pytest.mark.parametrize(("available_gib", "jobs"), [(36, 8), (47, 8), (48, 12), (122, 28), (125, 28), (128, 32)])
+def test_a_little_memory_less_leaves_the_jobs_as_they_are(available_gib: int, jobs: int) -> None:
+    """m7a.8xlarge and most of its kind have 4 GiB a vCPU, so memory decides there."""
+    assert max_jobs(32, f"MemAvailable: {available_gib * 1024**2} kB\n") == jobs
 
 
 def test_environment_of_the_commands() -> None:

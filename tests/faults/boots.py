@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
+from buildspec.box import config as box
 from rehearsal.builds import BuildOutputs
 from tests.boxes import Job
 
-CONFIG_FILE = "/etc/rocm-build-box/box.json"
 NO_MIRROR = "http://127.0.0.1:9/debian"
 CONSOLE_FILES = ("cloud-init-output.log", "cloud-init.log")
 
@@ -26,7 +26,7 @@ def configured(change: Callable[[Document], None]) -> Callable[[Document], None]
     """A change of the box's configuration file, as one of the user data."""
 
     def apply(user_data: Document) -> None:
-        (file,) = (file for file in user_data["write_files"] if file["path"] == CONFIG_FILE)
+        (file,) = (file for file in user_data["write_files"] if file["path"] == str(box.CONFIG_FILE))
         config = json.loads(file["content"])
         change(config)
         file["content"] = json.dumps(config)

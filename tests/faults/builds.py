@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from buildspec.box import config as box
 from rehearsal.builds import read_status
 from rehearsal.cloud.credentials import Credential
 from rehearsal.stacks import PROJECT_DIRECTORY
 from tests.boxes import KeptBox, file_on, until
 
-UNIT = "rocm-build.service"
 CREDENTIALS_UNIT = "rocm-build-credentials.service"
 CONTEXT = "/opt/rocm-build-box"
 OVERRIDE = f"{CONTEXT}/ami/99-fault.hcl"
 DOCKERFILE = f"{CONTEXT}/docker/Dockerfile.fault"
-CONFIG_FILE = "/etc/rocm-build-box/box.json"
 BUILDER = "buildx_buildkit_rocm-build-box0"
 BUILDX = "/usr/libexec/docker/cli-plugins/docker-buildx"
 DOCKER_DIRECTORY = "/var/lib/docker"
@@ -30,6 +29,7 @@ DOCKER_INODES = 2_000_000
 """Of the file system of Docker's directory; rehearsal/boot-box.sh makes it."""
 FILES = 8
 """Of a slow compile, unless a test says otherwise."""
+ENDLESS = 600
 
 # A file a time, so that every object in the store has a time of its own.
 COMPILE_SLOWLY = """\
@@ -61,18 +61,21 @@ def bake_of(kept: KeptBox, step: str, arguments: Mapping[str, str] | None = None
         yield nonce
 
 
+def compile_step(command: str) -> str:
+    """Dockerfile lines that run a command as the real targets run theirs that compile."""
+    names = ("SCCACHE_BUCKET", "SCCACHE_REGION", "SCCACHE_S3_KEY_PREFIX", "SCCACHE_LOG", "REQUIRE_SCCACHE", "MAX_JOBS")
+    return (
+        "".join(f"ARG {name}\n" for name in names) + "RUN --mount=type=secret,id=aws "
+        "--mount=type=bind,from=sccache,source=/sccache,target=/usr/local/bin/sccache "
+        "--mount=type=bind,source=with-sccache.sh,target=/usr/local/bin/with-sccache "
+        f"with-sccache fault {command}"
+    )
+
+
 @contextmanager
 def slow_compile(kept: KeptBox, files: int = FILES, pause: float = 0.3) -> Iterator[str]:
     """A bake with one compiling step of as many small files, with `pause` seconds after each."""
-    caches = "".join(f"ARG {name}\n" for name in ("SCCACHE_BUCKET", "SCCACHE_REGION", "SCCACHE_S3_KEY_PREFIX"))
-    caches += "".join(f"ARG {name}\n" for name in ("SCCACHE_LOG", "REQUIRE_SCCACHE", "MAX_JOBS"))
-    step = (
-        f"{caches}COPY <<'end' /compile\n{COMPILE_SLOWLY}end\n"
-        "RUN --mount=type=secret,id=aws "
-        "--mount=type=bind,from=sccache,source=/sccache,target=/usr/local/bin/sccache "
-        "--mount=type=bind,source=with-sccache.sh,target=/usr/local/bin/with-sccache "
-        "with-sccache fault bash /compile"
-    )
+    step = f"COPY <<'end' /compile\n{COMPILE_SLOWLY}end\n" + compile_step("bash /compile")
     with bake_of(kept, step, {"FILES": str(files), "PAUSE": str(pause)}) as nonce:
         yield nonce
 
@@ -104,6 +107,23 @@ class CacheWatch:
 
     def wait_for_writes(self, count: int) -> None:
         until(f"{count} writes to the compile cache", lambda: len(self.writes()) >= count)
+
+
+@contextmanager
+def compiling(kept: KeptBox, files: int = ENDLESS, *, writes: int = 1, pause: float = 0.3) -> Iterator[CacheWatch]:
+    """A build in the middle of a slow compile, whose first results are in the compile cache."""
+    with slow_compile(kept, files, pause):
+        watch = CacheWatch.begin(kept)
+        kept.start_build()
+        watch.wait_for_writes(writes)
+        assert steps_running(kept) != []
+        yield watch
+
+
+def steps_running(kept: KeptBox) -> list[str]:
+    """The processes in the builder beside BuildKit's own."""
+    lines = kept.run("docker", "top", BUILDER, "-o", "pid,comm").splitlines()[1:]
+    return [name for _, name in map(str.split, lines) if name not in ("docker-init", "buildkitd")]
 
 
 def forget_session(kept: KeptBox) -> None:
@@ -151,14 +171,27 @@ def cached(kept: KeptBox) -> str:
 @contextmanager
 def bake_variable(kept: KeptBox, name: str, value: str) -> Iterator[None]:
     """Another value of a bake variable in the box's configuration."""
-    whole = kept.run("cat", CONFIG_FILE)
+    path = str(box.CONFIG_FILE)
+    whole = kept.run("cat", path)
     config = json.loads(whole)
     config["bakeVariables"][name] = value
-    kept.machine.write(CONFIG_FILE, json.dumps(config))
+    kept.machine.write(path, json.dumps(config))
     try:
         yield
     finally:
-        kept.machine.write(CONFIG_FILE, whole)
+        kept.machine.write(path, whole)
+
+
+@contextmanager
+def drop_in(kept: KeptBox, text: str, *units: str) -> Iterator[None]:
+    """Lines of [Service] that the units have as well."""
+    with ExitStack() as files:
+        for unit in units:
+            path = f"/run/systemd/system/{unit}.d/fault.conf"
+            files.enter_context(file_on(kept, path, f"[Service]\n{text}\n"))
+        kept.run("systemctl", "daemon-reload")
+        yield
+    kept.run("systemctl", "daemon-reload")
 
 
 def docker_is(kept: KeptBox, state: str) -> bool:

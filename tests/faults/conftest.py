@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rehearsal.setup import Setup
-from tests.boxes import BOX, Job, KeptBox, foundation_up, until
-from tests.faults.builds import UNIT, is_in
+from tests.boxes import BOX, UNIT, Job, KeptBox, foundation_up, until
+from tests.faults.builds import is_in
 
 
 @pytest.fixture(scope="package")

@@ -7,6 +7,7 @@ counts.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 from buildspec.box.status import BuildStatus
 
-FILE = "expected.toml"
+_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,4 +91,9 @@ def missing(patterns: Iterable[str], lines: Iterable[str], names: Mapping[str, A
 
 def cases(kind: str) -> list[str]:
     """The names of the folders of one kind of fault, each a case."""
-    return sorted(file.parent.name for file in (Path(__file__).parent / kind).glob(f"*/{FILE}"))
+    return sorted(path.name for path in (_HERE / kind).iterdir() if path.is_dir() and path.name != "__pycache__")
+
+
+def expected(*case: str) -> dict[str, Any]:
+    """The content of a case's file, by the names of its folders."""
+    return tomllib.loads(_HERE.joinpath(*case, "expected.toml").read_text())

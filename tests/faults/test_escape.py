@@ -48,7 +48,9 @@ class Planted:
         tries = [f"/probe {way} {BRIDGE} {SERVICE}" for way in BY_ADDRESS]
         for target in self.targets():
             # Side by side: most of them wait for an answer in vain.
-            tries.append(f"({'; '.join(f'/probe {way} {target}' for way in BY_ADDRESS)}) &")
+            tries += [f"/probe {way} {target} &" for way in ("connect", "connect32")]
+            # One after the other: each would hear the other's answer.
+            tries.append(f"(/probe raw {target}; /probe packet {target}) &")
         script = "\n".join([before, "cc -o /probe /probe.c", *tries, "wait", "/probe sniff 3"])
         probe = (HERE / "probe.c").read_text()
         # Nobody listens for what the step itself says meanwhile; that it is heard shows that the ear works.

@@ -20,13 +20,16 @@ LATE_SECONDS = 25.0
 @contextmanager
 def around(address: str) -> Iterator[None]:
     answer = MetadataService.__call__
-    launch = time.monotonic()
+    launch, refused = time.monotonic(), 0
 
     def answer_late(self: MetadataService, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
+        nonlocal refused
         if environ["REMOTE_ADDR"] == address and time.monotonic() < launch + LATE_SECONDS:
+            refused += 1
             raise ConnectionResetError
         return answer(self, environ, start)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MetadataService, "__call__", answer_late)
         yield
+    assert refused > 0

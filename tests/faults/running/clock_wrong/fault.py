@@ -1,4 +1,4 @@
-"""The clock of all that the box runs for a build is an hour late: AWS takes nothing that is signed by it.
+"""The clock of the runner, its commands and the credential service is an hour late: AWS takes nothing that they sign.
 
 So the status cannot be stored either: it is on the box, and in the journal.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 
+from buildspec.box import config as box
 from buildspec.box.status import BuildStatus
-from tests.boxes import KeptBox, file_on
-from tests.faults.builds import CREDENTIALS_UNIT, UNIT, forget_session
+from rehearsal.builds import read_status
+from tests.boxes import UNIT, KeptBox, file_on
+from tests.faults.builds import CREDENTIALS_UNIT, drop_in, forget_session
 
 LIBRARY = "/opt/clock.so"
 
@@ -24,15 +25,13 @@ def build(kept: KeptBox) -> BuildStatus:
         subprocess.run(["cc", "-shared", "-fPIC", "-o", built, Path(__file__).parent / "clock.c"], check=True)
         library = built.read_bytes()
     forget_session(kept)
-    with ExitStack() as changed:
-        changed.enter_context(file_on(kept, LIBRARY, library))
-        for unit in (UNIT, CREDENTIALS_UNIT):
-            late = f"[Service]\nEnvironment=LD_PRELOAD={LIBRARY}\n"
-            changed.enter_context(file_on(kept, f"/run/systemd/system/{unit}.d/clock.conf", late))
-        kept.run("systemctl", "daemon-reload")
+    with file_on(kept, LIBRARY, library), drop_in(kept, f"Environment=LD_PRELOAD={LIBRARY}", UNIT, CREDENTIALS_UNIT):
         kept.start_build()
         kept.wait_for_end()
         forget_session(kept)
-    kept.run("systemctl", "daemon-reload")
-    status: BuildStatus = json.loads(kept.run("cat", "/var/lib/rocm-build-box/status.json"))
+    assert read_status(kept.job.region, kept.outputs) is None
+    journal = kept.run("journalctl", "--unit", UNIT, "--lines=200", "--output=cat")
+    assert "finish: report failed:" in journal
+    assert "RequestTimeTooSkewed" in journal
+    status: BuildStatus = json.loads(kept.run("cat", str(box.STATE_FILE)))
     return status

@@ -1,4 +1,4 @@
-"""The registry does not answer for 15 seconds: it is asked again."""
+"""The registry does not answer for the first 15 seconds of a build: it is asked again before the bake."""
 
 from __future__ import annotations
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import CacheWatch, forget_session, sessions_of, slow_compile
+from tests.faults.builds import FILES, compiling, forget_session, sessions_of
 
 
 def build(kept: KeptBox) -> BuildStatus:
     forget_session(kept)
-    with slow_compile(kept):
-        watch = CacheWatch.begin(kept)
-        kept.start_build()
-        watch.wait_for_writes(3)
+    with compiling(kept, FILES, writes=3) as watch:
         kept.job.region.cloud.keyring.expire(sessions_of(kept)[-1])
         status = kept.wait_for_build()
     forget_session(kept)

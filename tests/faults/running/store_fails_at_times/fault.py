@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import CacheWatch, cached, slow_compile
+from tests.faults.builds import FILES, cached, compiling
 
 
 def build(kept: KeptBox) -> BuildStatus:
     faults = kept.job.region.cloud.faults
-    with slow_compile(kept):
-        watch = CacheWatch.begin(kept)
-        kept.start_build()
-        watch.wait_for_writes(2)
-        with (
-            faults.fail("s3", "GetObject", path=cached(kept), times=2) as reads,
-            faults.fail("s3", "PutObject", path=cached(kept), times=2) as writes,
-        ):
-            status = kept.wait_for_build()
+    with (
+        compiling(kept, FILES),
+        faults.fail("s3", "GetObject", path=cached(kept), times=2) as reads,
+        faults.fail("s3", "PutObject", path=cached(kept), times=2) as writes,
+    ):
+        status = kept.wait_for_build()
     assert (reads.met, writes.met) == (2, 2)
     return status

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import CacheWatch, cached, slow_compile
+from tests.faults.builds import FILES, cached, compiling
 
 
 def build(kept: KeptBox) -> BuildStatus:
-    with slow_compile(kept):
-        watch = CacheWatch.begin(kept)
-        kept.start_build()
-        watch.wait_for_writes(2)
-        with kept.job.region.cloud.faults.fail("s3", "PutObject", path=cached(kept)) as fault:
-            status = kept.wait_for_build()
+    with compiling(kept, FILES), kept.job.region.cloud.faults.fail("s3", "PutObject", path=cached(kept)) as fault:
+        status = kept.wait_for_build()
     assert fault.met > 0
     return status

@@ -1,22 +1,30 @@
-"""All of S3 does not answer the box for a minute, so that the status and the log cannot be stored either."""
+"""For a minute no packet between the box, or its build steps, and S3 arrives; status and log are stored afterwards."""
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 
 from buildspec.box.status import BuildStatus
+from rehearsal.network import S3_ADDRESS
 from tests.boxes import KeptBox
-from tests.faults.builds import CacheWatch, slow_compile
+from tests.faults.builds import FILES, compiling
+
+MINUTE = timedelta(minutes=1)
+RULES = "".join(
+    f"add chain inet fault {hook} {{ type filter hook {hook} priority -20; }}\n"
+    f"add rule inet fault {hook} ip daddr {S3_ADDRESS} drop\n"
+    for hook in ("output", "forward")
+)
 
 
 def build(kept: KeptBox) -> BuildStatus:
-    with slow_compile(kept):
-        watch = CacheWatch.begin(kept)
-        kept.start_build()
-        watch.wait_for_writes(2)
+    with compiling(kept, FILES):
         begun = datetime.now(UTC)
-        # Not of reads: the operator looks at the status meanwhile.
-        with kept.job.region.cloud.faults.unreachable("s3", "PutObject", lasting=60.0):
-            status = kept.wait_for_build()
-    assert datetime.now(UTC) - begun > timedelta(seconds=60)
+        kept.run("nft", f"add table inet fault\n{RULES}")
+        over = threading.Timer(MINUTE.total_seconds(), kept.run, ["nft", "delete", "table", "inet", "fault"])
+        over.start()
+        status = kept.wait_for_build()
+        over.join()
+    assert datetime.now(UTC) - begun > MINUTE
     return status

@@ -1,4 +1,4 @@
-"""Each answer of S3 about the compile cache takes two seconds more."""
+"""Each answer of S3 about the compile cache takes a second more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.faults.builds import FILES, cached, slow_compile
 
 
 def build(kept: KeptBox) -> BuildStatus:
-    with slow_compile(kept), kept.job.region.cloud.faults.slow(2.0, "s3", path=cached(kept)) as fault:
+    with slow_compile(kept), kept.job.region.cloud.faults.slow(1.0, "s3", path=cached(kept)) as fault:
         status = kept.build()
     assert fault.met > 2 * FILES
     return status

@@ -1,18 +1,18 @@
-"""`pulumi up` while a build runs: without changes it does nothing, with some it is refused, and the build goes on."""
+"""`pulumi up` while a build runs: without changes it does nothing, with some it is refused, and the build goes on.
+
+The build is stopped at the end, which is what it comes to.
+"""
 
 from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
-from tests.boxes import BOX, KeptBox
-from tests.faults.builds import UNIT, CacheWatch, slow_compile
+from tests.boxes import BOX, UNIT, KeptBox
+from tests.faults.builds import compiling
 
 
 def build(kept: KeptBox) -> BuildStatus:
     box = kept.job.box
-    with slow_compile(kept, files=600):
-        watch = CacheWatch.begin(kept)
-        kept.start_build()
-        watch.wait_for_writes(1)
+    with compiling(kept) as watch:
         same = box.attempt("up", "--yes", "--skip-preview", "--expect-no-changes")
         box.configure({**BOX, "keepBox": True, "bakeVariables": {"SCCACHE_LOG": "info"}})
         changed = box.attempt("up", "--yes", "--skip-preview")
