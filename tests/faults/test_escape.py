@@ -138,6 +138,9 @@ def test_without_the_firewall_the_step_finds_the_word(kept: KeptBox, planted: Pl
     for target in (f"{BRIDGE} {PORT}", f"{planted.own_address} {PORT}"):
         assert [found[f"{way} {target}"] for way in ("connect", "connect32")] == [f"open: {planted.word}"] * 2
         assert [found[f"{way} {target}"] for way in ("raw", "packet")] == ["open: it answers"] * 2
+    # The step's interface has no address of IPv6, so only a frame of its own making gets there.
+    for target in (f"{METADATA_IPV6} 80", f"{planted.link_local}%eth0 {PORT}"):
+        assert found[f"packet {target}"] == "open: it answers"
 
 
 def test_a_stolen_session_is_refused_outside_the_vpc(kept: KeptBox) -> None:

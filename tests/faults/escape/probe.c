@@ -16,9 +16,13 @@
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <netdb.h>
+#include <netinet/icmp6.h>
 #include <netinet/ip.h>
+#include <netinet/ip6.h>
 #include <netinet/tcp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,8 +181,6 @@ static int try_opening(const struct addrinfo *to, int frames) {
 	struct opening answer;
 	int listener = socket(AF_INET, SOCK_RAW, IPPROTO_TCP);
 	int sender = frames ? socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_IP)) : socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
-	if (to->ai_family != AF_INET)
-		return ok("IPv4 only");
 	if (listener < 0 || sender < 0)
 		return failed();
 	limit(listener);
@@ -196,6 +198,109 @@ static int try_opening(const struct addrinfo *to, int frames) {
 		if (answer.ip.saddr == there->sin_addr.s_addr && answer.tcp.dest == htons(SOURCE_PORT))
 			return ok(answer.tcp.syn && answer.tcp.ack ? "open: it answers" : "reset");
 	}
+	return ok("silence");
+}
+
+struct opening6 {
+	struct ip6_hdr ip;
+	struct tcphdr tcp;
+};
+
+struct advert {
+	struct ip6_hdr ip;
+	struct nd_neighbor_advert advert;
+	struct nd_opt_hdr option;
+	unsigned char hardware[6];
+};
+
+static struct ip6_hdr make_header6(struct in6_addr from, struct in6_addr to, int next, size_t length) {
+	struct ip6_hdr made = {.ip6_src = from, .ip6_dst = to};
+	made.ip6_flow = htonl(6U << 28);
+	made.ip6_plen = htons((unsigned short)length);
+	made.ip6_nxt = (unsigned char)next;
+	made.ip6_hlim = 255;
+	return made;
+}
+
+static unsigned short checksum6(const struct ip6_hdr *ip, const void *content) {
+	size_t length = ntohs(ip->ip6_plen);
+	return checksum(content, length, (unsigned short)~ntohs(checksum(&ip->ip6_src, 32, length + ip->ip6_nxt)));
+}
+
+static struct opening6 make_opening6(struct in6_addr from, struct in6_addr to, int port) {
+	struct opening6 made = {.ip = make_header6(from, to, IPPROTO_TCP, sizeof made.tcp)};
+	made.tcp = (struct tcphdr){.source = htons(SOURCE_PORT), .dest = htons(port), .seq = htonl(1), .doff = 5, .syn = 1};
+	made.tcp.window = htons(64240);
+	made.tcp.check = checksum6(&made.ip, &made.tcp);
+	return made;
+}
+
+/* The host asks for the hardware address of whoever knocks before it answers. */
+static struct advert make_advert(struct in6_addr from, struct in6_addr to, const void *hardware) {
+	struct advert made = {.ip = make_header6(from, to, IPPROTO_ICMPV6, sizeof made - sizeof made.ip)};
+	made.advert.nd_na_type = ND_NEIGHBOR_ADVERT;
+	made.advert.nd_na_flags_reserved = ND_NA_FLAG_SOLICITED | ND_NA_FLAG_OVERRIDE;
+	made.advert.nd_na_target = from;
+	made.option = (struct nd_opt_hdr){.nd_opt_type = ND_OPT_TARGET_LINKADDR, .nd_opt_len = 1};
+	memcpy(made.hardware, hardware, sizeof made.hardware);
+	made.advert.nd_na_cksum = checksum6(&made.ip, &made.advert);
+	return made;
+}
+
+/* From an address of its own, because the step's interface has none of IPv6. */
+static int try_frames6(const struct addrinfo *to) {
+	struct sockaddr_in6 *there = (struct sockaddr_in6 *)to->ai_addr;
+	struct in6_addr from = {.s6_addr = {0xfe, 0x80, [14] = 0x5e, [15] = 0x01}};
+	struct ifreq own = {.ifr_name = "eth0"};
+	int handle = socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_IPV6));
+	if (handle < 0 || ioctl(handle, SIOCGIFHWADDR, &own) != 0)
+		return failed();
+	limit(handle);
+	struct sockaddr_ll link = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IPV6), .sll_halen = 6};
+	link.sll_ifindex = (int)if_nametoindex("eth0");
+	if (!gateway(link.sll_addr))
+		return ok("no gateway known");
+	struct opening6 sent = make_opening6(from, there->sin6_addr, ntohs(there->sin6_port));
+	if (sendto(handle, &sent, sizeof sent, 0, (struct sockaddr *)&link, sizeof link) < 0)
+		return failed();
+	for (time_t end = time(NULL) + SECONDS; time(NULL) <= end;) {
+		union {
+			struct opening6 opening;
+			struct {
+				struct ip6_hdr ip;
+				struct nd_neighbor_solicit solicit;
+			};
+			char room[2048];
+		} heard;
+		if (recv(handle, &heard, sizeof heard, 0) < (ssize_t)sizeof heard.opening)
+			continue;
+		if (heard.ip.ip6_nxt == IPPROTO_ICMPV6 && heard.solicit.nd_ns_type == ND_NEIGHBOR_SOLICIT &&
+		    memcmp(&heard.solicit.nd_ns_target, &from, sizeof from) == 0) {
+			struct advert answer = make_advert(from, heard.ip.ip6_src, own.ifr_hwaddr.sa_data);
+			sendto(handle, &answer, sizeof answer, 0, (struct sockaddr *)&link, sizeof link);
+		}
+		if (heard.ip.ip6_nxt == IPPROTO_TCP && memcmp(&heard.ip.ip6_src, &there->sin6_addr, sizeof from) == 0 &&
+		    heard.opening.tcp.dest == htons(SOURCE_PORT))
+			return ok(heard.opening.tcp.syn && heard.opening.tcp.ack ? "open: it answers" : "reset");
+	}
+	return ok("silence");
+}
+
+static int try_raw6(const struct addrinfo *to) {
+	struct sockaddr_in6 there = *(struct sockaddr_in6 *)to->ai_addr;
+	int handle = socket(AF_INET6, SOCK_RAW, IPPROTO_TCP), place = offsetof(struct tcphdr, check);
+	struct tcphdr answer;
+	/* The checksum needs the source address, which the kernel chooses. */
+	if (handle < 0 || setsockopt(handle, IPPROTO_IPV6, IPV6_CHECKSUM, &place, sizeof place) != 0)
+		return failed();
+	limit(handle);
+	struct opening6 made = make_opening6(there.sin6_addr, there.sin6_addr, ntohs(there.sin6_port));
+	there.sin6_port = 0;
+	if (sendto(handle, &made.tcp, sizeof made.tcp, 0, (struct sockaddr *)&there, sizeof there) < 0)
+		return failed();
+	for (time_t end = time(NULL) + SECONDS; time(NULL) <= end;)
+		if (recv(handle, &answer, sizeof answer, 0) == (ssize_t)sizeof answer && answer.dest == htons(SOURCE_PORT))
+			return ok(answer.syn && answer.ack ? "open: it answers" : "reset");
 	return ok("silence");
 }
 
@@ -236,5 +341,8 @@ int main(int count, char **arguments) {
 		return try_connect(to);
 	if (strcmp(arguments[1], "connect32") == 0)
 		return try_connect32(to);
-	return try_opening(to, strcmp(arguments[1], "packet") == 0);
+	int frames = strcmp(arguments[1], "packet") == 0;
+	if (to->ai_family == AF_INET6)
+		return frames ? try_frames6(to) : try_raw6(to);
+	return try_opening(to, frames);
 }

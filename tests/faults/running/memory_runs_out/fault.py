@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from buildspec.box.status import BuildStatus
-from tests.boxes import KeptBox
-from tests.faults.builds import BUILDER, bake_of, compile_step
+import subprocess
 
-# tail keeps a line whole.
-EAT = "sh -c 'head --bytes=4G /dev/zero | tail'"
+from buildspec.box.status import BuildStatus
+from tests.boxes import KeptBox, until
+from tests.control_group import small_group
+from tests.faults.builds import bake_of, compile_step
+
+# It keeps its last lines, of which there is one that does not end; known by its number.
+EATER = "tail --lines=424242"
+EAT = f"sh -c '(sleep 10; head --bytes=1G /dev/zero) | {EATER} >/dev/null'"
 
 
 def build(kept: KeptBox) -> BuildStatus:
-    with bake_of(kept, compile_step(EAT)):
-        kept.run("docker", "update", "--memory=512m", "--memory-swap=512m", BUILDER)
-        try:
-            return kept.build()
-        finally:
-            kept.run("docker", "update", "--memory=-1", "--memory-swap=-1", BUILDER)
+    with small_group(f"fault-{kept.outputs.instance_id}") as members, bake_of(kept, compile_step(EAT)):
+        kept.start_build()
+        until("the step", lambda: eater() is not None)
+        members.write_text(str(eater()))
+        return kept.wait_for_build()
+
+
+def eater() -> int | None:
+    """The step's process, as this machine numbers it."""
+    found = subprocess.run(["pgrep", "--exact", "--full", EATER], check=False, capture_output=True, text=True)
+    return int(found.stdout) if found.stdout else None
