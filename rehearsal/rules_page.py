@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from rehearsal.cloud.rules import RULES, Rule
+from rehearsal.cloud.rules import EVERY_RULE, Rule
 from scripts import generated_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "rehearsal-rules.md"
@@ -28,7 +29,8 @@ then.
 Codes are from AWS's documentation. Texts are often in no document; they are then from reports of real answers, which
 the sources name. What is in neither is in the last column.
 
-The test of a rule is `tests/rehearsal/test_rules.py::test_rule[<rule>]`.
+The test of a rule is `tests/rehearsal/test_rules.py::test_rule[<rule>]`; of the last one, the metadata service's,
+`tests/rehearsal/test_cloud_imds.py::test_ec2_is_trusted`.
 
 | Rule | What it holds a request to | Sources | Plain moto | Not confirmed |
 |---|---|---|---|---|
@@ -70,10 +72,10 @@ between boxes (there is none).
 
 def page() -> str:
     """Return the page's text."""
-    return "".join([_PREFACE, *map(_row, RULES), _ON_DEMAND])
+    return "".join([_PREFACE, *map(_row, EVERY_RULE), _ON_DEMAND])
 
 
-def _row(rule: Rule) -> str:
+def _row(rule: Rule[Any]) -> str:
     sources = "<br>".join(f"<{source}>" for source in rule.sources)
     return f"| `{rule.name}` | {rule.title} | {sources} | {rule.moto} | {rule.unconfirmed} |\n"
 

@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 from rehearsal.cloud import ACCOUNT, REGION
 from rehearsal.cloud.backends import DEBIAN_IMAGE_ID
 from rehearsal.cloud.credentials import Credential
-from rehearsal.cloud.rules import RULES
+from rehearsal.cloud.rules import EVERY_RULE, RULES
 from rehearsal.cloud.rules.ec2 import instance_types
 from rehearsal.cloud.server import Cloud
 from rehearsal.cloud.settings import Settings
@@ -543,7 +543,7 @@ def test_wrong_clock_in_each_service_s_words(
 
 
 def test_every_rule_says_what_it_holds_to_and_who_says_so() -> None:
-    for rule in RULES:
+    for rule in EVERY_RULE:
         assert rule.title.endswith("."), rule.name
         assert rule.sources, rule.name
         assert rule.moto, rule.name

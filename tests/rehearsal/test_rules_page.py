@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal import rules_page
-from rehearsal.cloud.rules import RULES
+from rehearsal.cloud.rules import EVERY_RULE
 
 TESTS = Path(__file__).parent
 
@@ -19,7 +19,7 @@ def test_the_page_in_the_repository_is_up_to_date() -> None:
 
 def test_every_rule_has_a_row() -> None:
     rows = re.findall(r"^\| `(\w+)` \|", rules_page.page(), re.MULTILINE)
-    assert rows == [rule.name for rule in RULES]
+    assert rows == [rule.name for rule in EVERY_RULE]
 
 
 def test_the_tests_that_it_names_exist() -> None:
