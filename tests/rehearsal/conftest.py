@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
 
-from rehearsal.cloud import ACCOUNT
+from rehearsal.cloud import ACCOUNT, REGION
 from rehearsal.cloud.backends import DEBIAN_IMAGE_ID
 from rehearsal.cloud.credentials import Credential
 from rehearsal.cloud.server import Cloud
@@ -115,6 +118,41 @@ def assume(
     credential = cloud.keyring.find(answer["Credentials"]["AccessKeyId"])
     assert credential is not None
     return credential
+
+
+def chain(cloud: Cloud, *, longest: int = 12 * 3600) -> tuple[Credential, str]:
+    """A session that may assume a second role, and that role."""
+    first = make_role(cloud)
+    second = make_role(cloud, trust=trust_account(first), longest=longest)
+    cloud.client("iam").put_role_policy(
+        RoleName=first.rsplit("/", 1)[1],
+        PolicyName="assume",
+        PolicyDocument=document(allow(["sts:AssumeRole"], second)),
+    )
+    return assume(cloud, first, name="first"), second
+
+
+def client(cloud: Cloud, service: str, credential: Credential | None = None, *, attempts: int = 1) -> Any:
+    """A client that sends what it is told and does not try again: AWS is asked by other programs too."""
+    used = credential or cloud.operator
+    return boto3.client(
+        service,  # type: ignore[call-overload]  # one overload for each literal name
+        endpoint_url=cloud.endpoint,
+        verify=str(cloud.ca_certificate),
+        region_name=REGION,
+        aws_access_key_id=used.access_key_id,
+        aws_secret_access_key=used.secret_access_key,
+        aws_session_token=used.token,
+        config=Config(parameter_validation=False, retries={"total_max_attempts": attempts}),
+    )
+
+
+def error_of(call: Callable[[], Any]) -> tuple[int, str, str]:
+    """AWS's answer to a call that it refuses: status, code and text."""
+    with pytest.raises(ClientError) as caught:
+        call()
+    response: Any = caught.value.response
+    return (response["ResponseMetadata"]["HTTPStatusCode"], response["Error"]["Code"], response["Error"]["Message"])
 
 
 def launch(cloud: Cloud, network: Network, **more: Any) -> tuple[str, str]:

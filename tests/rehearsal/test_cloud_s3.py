@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from rehearsal.cloud.credentials import Credential
 from rehearsal.cloud.server import Cloud
@@ -22,6 +21,7 @@ from tests.rehearsal.conftest import (
     assume,
     coming_from,
     document,
+    error_of,
     journal,
     launch,
     make_role,
@@ -36,17 +36,6 @@ def cache_policy(bucket: str, *, without: str = "") -> str:
     if without != "s3:ListBucket":
         statements.append(allow(["s3:ListBucket"], f"arn:aws:s3:::{bucket}"))
     return document(*statements)
-
-
-def error_of(call: Callable[[], Any]) -> tuple[int, str, str]:
-    with pytest.raises(ClientError) as caught:
-        call()
-    response: Any = caught.value.response
-    return (
-        response["ResponseMetadata"]["HTTPStatusCode"],
-        response["Error"]["Code"],
-        response["Error"]["Message"],
-    )
 
 
 def denied(session: Credential, action: str, resource: str, why: str = "identity-based policy") -> tuple[int, str, str]:

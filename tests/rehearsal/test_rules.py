@@ -10,19 +10,26 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
-from botocore.exceptions import ClientError
 
-from rehearsal.cloud import ACCOUNT, REGION
+from rehearsal.cloud import ACCOUNT
 from rehearsal.cloud.backends import DEBIAN_IMAGE_ID
 from rehearsal.cloud.credentials import Credential
 from rehearsal.cloud.rules import EVERY_RULE, RULES
 from rehearsal.cloud.rules.ec2 import instance_types
 from rehearsal.cloud.server import Cloud
 from rehearsal.cloud.settings import Settings
-from tests.rehearsal.conftest import Network, allow, assume, document, make_role, trust_account
+from tests.rehearsal.conftest import (
+    Network,
+    allow,
+    assume,
+    chain,
+    client,
+    document,
+    error_of,
+    make_role,
+    trust_account,
+)
 
 HOUR = 3600
 EC2_TRUST = document({"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "ec2.amazonaws.com"}})
@@ -30,42 +37,8 @@ Broken = tuple[Callable[[], Any], tuple[int, str, str]]
 """A request that breaks one rule, and AWS's answer: status, code and text."""
 
 
-def error_of(call: Callable[[], Any]) -> tuple[int, str, str]:
-    with pytest.raises(ClientError) as caught:
-        call()
-    response: Any = caught.value.response
-    return (response["ResponseMetadata"]["HTTPStatusCode"], response["Error"]["Code"], response["Error"]["Message"])
-
-
-def client(cloud: Cloud, service: str, credential: Credential | None = None) -> Any:
-    """A client that sends what it is told and does not try again: AWS is asked by other programs too."""
-    used = credential or cloud.operator
-    return boto3.client(
-        service,  # type: ignore[call-overload]  # one overload for each literal name
-        endpoint_url=cloud.endpoint,
-        verify=str(cloud.ca_certificate),
-        region_name=REGION,
-        aws_access_key_id=used.access_key_id,
-        aws_secret_access_key=used.secret_access_key,
-        aws_session_token=used.token,
-        config=Config(parameter_validation=False, retries={"total_max_attempts": 1}),
-    )
-
-
 def new_name(prefix: str) -> str:
     return f"{prefix}-{secrets.token_hex(4)}"
-
-
-def chain(cloud: Cloud, longest: int) -> tuple[Credential, str]:
-    """A session that may assume a second role, and that role."""
-    first = make_role(cloud)
-    second = make_role(cloud, trust=trust_account(first), longest=longest)
-    cloud.client("iam").put_role_policy(
-        RoleName=first.rsplit("/", 1)[1],
-        PolicyName="assume",
-        PolicyDocument=document(allow(["sts:AssumeRole"], second)),
-    )
-    return assume(cloud, first), second
 
 
 def reader(cloud: Cloud, bucket: str, *actions: str) -> Credential:
@@ -164,7 +137,7 @@ class Case:
         return self.assume(make_role(self.cloud), DurationSeconds=899), (400, "ValidationError", message)
 
     def role_is_trusted(self) -> Broken:
-        session, role = chain(self.cloud, HOUR)
+        session, role = chain(self.cloud)
         self.cloud.client("iam").update_assume_role_policy(
             RoleName=role.rsplit("/", 1)[1], PolicyDocument=trust_account(f"arn:aws:iam::{ACCOUNT}:role/other")
         )
@@ -175,7 +148,7 @@ class Case:
         return self.assume(role, session), (403, "AccessDenied", message)
 
     def chained_session_is_short(self) -> Broken:
-        session, role = chain(self.cloud, 12 * HOUR)
+        session, role = chain(self.cloud)
         message = "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining."
         return self.assume(role, session, DurationSeconds=HOUR + 1), (400, "ValidationError", message)
 
