@@ -19,6 +19,7 @@ from rehearsal.cloud import ACCOUNT, REGION
 from rehearsal.cloud.backends import DEBIAN_IMAGE_ID
 from rehearsal.cloud.credentials import Credential
 from rehearsal.cloud.server import Cloud
+from rehearsal.cloud.serving import HttpServer
 from rehearsal.setup import Setup
 
 # Boxes in the tests have loopback addresses, so that a client can really come from them.
@@ -58,6 +59,15 @@ def bucket(cloud: Cloud) -> str:
     cloud.client("s3").create_bucket(Bucket=name)
     cloud.client("s3").put_object(Bucket=name, Key="cache/known", Body=b"known")
     return name
+
+
+@pytest.fixture
+def plain_endpoint(cloud: Cloud) -> Iterator[str]:
+    """The same cloud over plain HTTP, which its own sockets never speak; who has no TLS is to be refused."""
+    server = HttpServer(listening(), cloud._front, cloud._journal.error)
+    server.start()
+    yield f"http://{server.name}:{server.port}"
+    server.close()
 
 
 @dataclass(frozen=True)
@@ -132,12 +142,14 @@ def chain(cloud: Cloud, *, longest: int = 12 * 3600) -> tuple[Credential, str]:
     return assume(cloud, first, name="first"), second
 
 
-def client(cloud: Cloud, service: str, credential: Credential | None = None, *, attempts: int = 1) -> Any:
+def client(
+    cloud: Cloud, service: str, credential: Credential | None = None, *, attempts: int = 1, endpoint: str | None = None
+) -> Any:
     """A client that sends what it is told and does not try again: AWS is asked by other programs too."""
     used = credential or cloud.operator
     return boto3.client(
         service,  # type: ignore[call-overload]  # one overload for each literal name
-        endpoint_url=cloud.endpoint,
+        endpoint_url=endpoint or cloud.endpoint,
         verify=str(cloud.ca_certificate),
         region_name=REGION,
         aws_access_key_id=used.access_key_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import secrets
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,12 +14,16 @@ from typing import Any
 
 import pytest
 
+from infra.iam import bucket_policy, render
+from infra.naming import Names
+from rehearsal.cloud import ACCOUNT, REGION
 from rehearsal.cloud.credentials import Credential
 from rehearsal.cloud.server import Cloud
 from tests.rehearsal.conftest import (
     Network,
     allow,
     assume,
+    client,
     coming_from,
     document,
     error_of,
@@ -172,10 +177,34 @@ def test_bucket_policy(cloud: Cloud, bucket: str) -> None:
         f'is not authorized to perform: s3:PutObject on resource: "{arn}/cache/tls" '
         "with an explicit deny in a resource-based policy"
     )
-    for client, who in ((s3, session.principal.arn), (operator, cloud.operator.principal.arn)):
-        refused = error_of(partial(client.put_object, Bucket=bucket, Key="cache/tls", Body=b""))
+    for used, who in ((s3, session.principal.arn), (operator, cloud.operator.principal.arn)):
+        refused = error_of(partial(used.put_object, Bucket=bucket, Key="cache/tls", Body=b""))
         assert refused == (403, "AccessDenied", f"User: {who} {message}")
     assert s3.get_object(Bucket=bucket, Key="cache/known")["Body"].read() == b"known"
+
+
+def test_bucket_that_refuses_plain_http(cloud: Cloud, plain_endpoint: str) -> None:
+    """With the policy that the program gives its bucket, neither a role nor the operator gets in without TLS."""
+    names = Names(f"stack-{secrets.token_hex(4)}", ACCOUNT, REGION)
+    operator = cloud.client("s3")
+    operator.create_bucket(Bucket=names.bucket)
+    operator.put_object(Bucket=names.bucket, Key="cache/known", Body=b"known")
+    session = assume(cloud, make_role(cloud, policy=cache_policy(names.bucket)))
+
+    def read(credential: Credential, endpoint: str) -> Any:
+        s3 = client(cloud, "s3", credential, endpoint=endpoint)
+        return s3.get_object(Bucket=names.bucket, Key="cache/known")["Body"].read()
+
+    for credential in (session, cloud.operator):
+        assert read(credential, plain_endpoint) == b"known"
+    operator.put_bucket_policy(Bucket=names.bucket, Policy=render(bucket_policy(names)))
+    for credential in (session, cloud.operator):
+        message = (
+            f"User: {credential.principal.arn} is not authorized to perform: s3:GetObject on resource: "
+            f'"{names.bucket_arn}/cache/known" with an explicit deny in a resource-based policy'
+        )
+        assert error_of(partial(read, credential, plain_endpoint)) == (403, "AccessDenied", message)
+        assert read(credential, cloud.endpoint) == b"known"
 
 
 def test_condition_that_is_not_known_is_said(cloud: Cloud, bucket: str) -> None:

@@ -145,6 +145,22 @@ def test_trust_of_the_account_alone_is_not_enough(cloud: Cloud) -> None:
     )
 
 
+def test_trust_over_tls_only(cloud: Cloud, plain_endpoint: str) -> None:
+    operator = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": OPERATOR_ARN}}
+    role = make_role(cloud, trust=document({**operator, "Condition": {"Bool": {"aws:SecureTransport": "true"}}}))
+
+    def ask(endpoint: str) -> Any:
+        return client(cloud, "sts", endpoint=endpoint).assume_role(RoleArn=role, RoleSessionName="tester")
+
+    assert error_of(lambda: ask(plain_endpoint)) == (
+        403,
+        "AccessDenied",
+        f"User: {OPERATOR_ARN} is not authorized to perform: sts:AssumeRole on resource: {role} "
+        "because no role trust policy allows the sts:AssumeRole action",
+    )
+    assert ask(cloud.endpoint)["Credentials"]
+
+
 def test_role_that_does_not_exist(cloud: Cloud) -> None:
     role = f"arn:aws:iam::{ACCOUNT}:role/none"
     assert error_of(lambda: assume(cloud, role)) == (
