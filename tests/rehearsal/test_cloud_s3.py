@@ -142,6 +142,30 @@ def test_session_policy_narrows(cloud: Cloud, bucket: str) -> None:
     assert delete == denied(session, "s3:DeleteObject", f"{arn}/cache/known")
 
 
+def test_permissions_boundary_narrows(cloud: Cloud, bucket: str) -> None:
+    role = make_role(cloud, policy=cache_policy(bucket))
+    session = assume(cloud, role)
+    s3 = cloud.client("s3", session)
+    arn = f"arn:aws:s3:::{bucket}"
+    iam = cloud.client("iam")
+    boundary = document(allow(["s3:GetObject", "s3:DeleteObject"], f"{arn}/*"))
+    policy = iam.create_policy(PolicyName=f"boundary-{bucket}", PolicyDocument=boundary)["Policy"]["Arn"]
+    name = role.rsplit("/", 1)[1]
+    iam.put_role_permissions_boundary(RoleName=name, PermissionsBoundary=policy)
+
+    def put() -> Any:
+        return s3.put_object(Bucket=bucket, Key="cache/new", Body=b"new")
+
+    refused = denied(session, "s3:PutObject", f"{arn}/cache/new", "permissions boundary")
+    assert error_of(put) == refused
+    assert s3.get_object(Bucket=bucket, Key="cache/known")["Body"].read() == b"known"
+    # The boundary gives nothing that the role's own policy does not.
+    delete = error_of(lambda: s3.delete_object(Bucket=bucket, Key="cache/known"))
+    assert delete == denied(session, "s3:DeleteObject", f"{arn}/cache/known")
+    iam.delete_role_permissions_boundary(RoleName=name)
+    assert put()["ResponseMetadata"]["HTTPStatusCode"] == 200
+
+
 def test_session_of_a_deleted_role_may_do_nothing(cloud: Cloud, bucket: str) -> None:
     role = make_role(cloud, policy=cache_policy(bucket))
     session = assume(cloud, role)
