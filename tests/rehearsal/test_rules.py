@@ -32,6 +32,7 @@ from tests.rehearsal.conftest import (
 )
 
 HOUR = 3600
+MALFORMED = "The XML you provided was not well-formed or did not validate against our published schema"
 EC2_TRUST = document({"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "ec2.amazonaws.com"}})
 Broken = tuple[Callable[[], Any], tuple[int, str, str]]
 """A request that breaks one rule, and AWS's answer: status, code and text."""
@@ -469,10 +470,12 @@ def test_bucket_names(cloud: Cloud, name: str, valid: bool) -> None:
         ([{"ID": "x" * 256}], "InvalidArgument", "ID length should not exceed allowed limit of 255"),
         ([{"Expiration": {"Days": 0}}], "InvalidArgument", "'Days' for Expiration action must be a positive integer"),
         (
-            [{"ID": str(number)} for number in range(1001)],
-            "MalformedXML",
-            "The XML you provided was not well-formed or did not validate against our published schema",
+            [{"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 0}}],
+            "InvalidArgument",
+            "'DaysAfterInitiation' for AbortIncompleteMultipartUpload action must be a positive integer",
         ),
+        ([{"Expiration": {"Days": "1.5"}}], "MalformedXML", MALFORMED),
+        ([{"ID": str(number)} for number in range(1001)], "MalformedXML", MALFORMED),
     ],
 )
 def test_lifecycles(cloud: Cloud, bucket: str, rules: list[dict[str, Any]], code: str, message: str) -> None:
@@ -484,7 +487,7 @@ def test_lifecycles(cloud: Cloud, bucket: str, rules: list[dict[str, Any]], code
         return s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=configuration)
 
     assert error_of(lambda: put(rules)) == (400, code, message)
-    put([{"ID": "x" * 255}, {"ID": "two"}])
+    put([{"ID": "x" * 255}, {"ID": "two", "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}}])
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,11 @@ RULES: tuple[Rule[ApiRequest], ...] = (
     Rule(ec2.vcpu_quota_is_kept, "knows no quota"),
     Rule(ec2.zone_has_capacity, "has room for everything"),
     Rule(s3.bucket_name_is_valid, "looks at the length only"),
-    Rule(s3.lifecycle_is_valid, "takes them", "the answer to more than 1,000 rules"),
+    Rule(
+        s3.lifecycle_is_valid,
+        "takes them",
+        "the answers to more than 1,000 rules, to a part of a day, and to 0 days after the initiation of an upload",
+    ),
     Rule(s3.bucket_policy_fits, "takes any length", "the code PolicyTooLarge"),
     Rule(s3.bucket_policy_is_valid, "takes any"),
 )
