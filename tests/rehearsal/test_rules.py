@@ -201,9 +201,10 @@ class Case:
         return self.launch(UserData="x" * 16385), (400, "InvalidParameterValue", message)
 
     def instance_type_exists(self) -> Broken:
-        # zone_offers_type would refuse it as well, so it is launched in no zone.
-        message = "Invalid value 'm9z.large' for InstanceType."
-        return self.launch(InstanceType="m9z.large", SubnetId=None), (400, "InvalidParameterValue", message)
+        # zone_offers_type would refuse it as well, so it is launched in no zone; and it counts towards no quota that
+        # another test looks at.
+        message = "Invalid value 'x9z.large' for InstanceType."
+        return self.launch(InstanceType="x9z.large", SubnetId=None), (400, "InvalidParameterValue", message)
 
     def image_exists(self) -> Broken:
         image = "ami-00000000000000000"
@@ -436,6 +437,13 @@ def test_vcpu_quota_counts_what_runs_in_the_same_class(cloud: Cloud, network: Ne
     assert error_of(case.launch())[1] == "VcpuLimitExceeded"
     ec2.terminate_instances(InstanceIds=[first])
     case.launch()()
+
+
+def test_vcpus_that_are_not_known_are_said(cloud: Cloud, network: Network, bucket: str) -> None:
+    cloud.settings.vcpu_quota = 1
+    # In no zone, where `zone_offers_type` would refuse it.
+    refused = error_of(Case(cloud, network, bucket).launch(InstanceType="f1.2xlarge", SubnetId=None))
+    assert refused == (501, "NotImplemented", "The rehearsal does not know how many vCPUs f1.2xlarge has")
 
 
 @pytest.mark.parametrize(
