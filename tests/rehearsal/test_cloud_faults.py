@@ -42,6 +42,7 @@ UNKNOWN = "The request processing has failed because of an unknown error, except
         ("sts", "get_caller_identity", (400, "Throttling", RATE), (500, "InternalFailure", UNKNOWN)),
         ("iam", "list_roles", (400, "Throttling", RATE), (500, "InternalFailure", UNKNOWN)),
         ("logs", "describe_log_groups", (400, "ThrottlingException", RATE), (500, "InternalFailure", UNKNOWN)),
+        ("ssm", "describe_parameters", (400, "ThrottlingException", RATE), (500, "InternalFailure", UNKNOWN)),
         ("ecr", "describe_repositories", (400, "ThrottlingException", RATE), (500, "InternalFailure", UNKNOWN)),
     ],
 )
