@@ -268,7 +268,9 @@ def test_role_credentials_rotate(box: Box, monkeypatch: pytest.MonkeyPatch) -> N
     assert json.loads(box.get(path)[1])["AccessKeyId"] != first["AccessKeyId"]
 
 
-@pytest.mark.parametrize("trust", [trust_account("*"), trust_services("lambda.amazonaws.com")])
+@pytest.mark.parametrize(
+    "trust", [trust_account("*"), trust_services("lambda.amazonaws.com")], ids=["account", "lambda"]
+)
 def test_ec2_is_trusted(cloud: Cloud, network: Network, listener: socket.socket, trust: str) -> None:
     box = make_box(cloud, network, listener, trust)
     name = box.role.rsplit("/", 1)[1]
