@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from rehearsal.cloud.rules import RULES, Rule
+from rehearsal.cloud.rules import EVERY_RULE, RULES, Rule
 from scripts import generated_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "rehearsal-rules.md"
@@ -28,10 +29,10 @@ then.
 Codes are from AWS's documentation. Texts are often in no document; they are then from reports of real answers, which
 the sources name. What is in neither is in the last column.
 
-The test of a rule is `tests/rehearsal/test_rules.py::test_rule[<rule>]`.
+Tests are in `tests/rehearsal`.
 
-| Rule | What it holds a request to | Sources | Plain moto | Not confirmed |
-|---|---|---|---|---|
+| Rule | What it holds a request to | Test | Sources | Plain moto | Not confirmed |
+|---|---|---|---|---|---|
 """
 
 _ON_DEMAND = """
@@ -70,12 +71,18 @@ between boxes (there is none).
 
 def page() -> str:
     """Return the page's text."""
-    return "".join([_PREFACE, *map(_row, RULES), _ON_DEMAND])
+    return "".join([_PREFACE, *map(_row, EVERY_RULE), _ON_DEMAND])
 
 
-def _row(rule: Rule) -> str:
+def _row(rule: Rule[Any]) -> str:
     sources = "<br>".join(f"<{source}>" for source in rule.sources)
-    return f"| `{rule.name}` | {rule.title} | {sources} | {rule.moto} | {rule.unconfirmed} |\n"
+    cells = [f"`{rule.name}`", rule.title, f"`{_test(rule)}`", sources, rule.moto, rule.unconfirmed]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _test(rule: Rule[Any]) -> str:
+    """The id of its test; rules of requests are cases of one."""
+    return f"test_rules.py::test_rule[{rule.name}]" if rule in RULES else f"test_cloud_imds.py::test_{rule.name}"
 
 
 def main(arguments: Sequence[str], path: Path = PAGE) -> int:

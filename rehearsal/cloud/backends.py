@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rehearsal.cloud import ACCOUNT, REGION
+from rehearsal.cloud.errors import ApiError
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
@@ -163,11 +164,17 @@ class Backends:
         return sorted(offer["Location"] for offer in offers if offer["InstanceType"] == instance_type)
 
     def vcpus(self, instance_type: str) -> int:
-        """The vCPUs of an instance type; 0 of one that moto has no description of."""
+        """The vCPUs of an instance type.
+
+        Raises:
+            ApiError: 501 for a type that moto has no description of: it would fit into every quota.
+        """
         from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-        described = INSTANCE_TYPES.get(instance_type, {})
-        return int(described.get("VCpuInfo", {}).get("DefaultVCpus", 0))
+        described = INSTANCE_TYPES.get(instance_type)
+        if described is None:
+            raise ApiError(501, "NotImplemented", f"The rehearsal does not know how many vCPUs {instance_type} has")
+        return int(described["VCpuInfo"]["DefaultVCpus"])
 
     def instance_at(self, address: str) -> Any | None:
         """The instance that has this private address and is not terminated, or None.

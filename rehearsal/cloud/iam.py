@@ -59,7 +59,8 @@ class Caller:
     """Who asks.
 
     Attributes:
-        arn: what GetCallerIdentity says: the user's ARN, or the assumed-role session's.
+        arn: what GetCallerIdentity says: the user's ARN, or the assumed-role session's; of an AWS service that
+            asks for itself its name, such as ec2.amazonaws.com.
         principal_arn: `aws:PrincipalArn`: the user's ARN, or for a session the ARN of the *role*, with its
             path.
         account: twelve digits.
@@ -172,6 +173,17 @@ def decide(caller: Caller, action: Action, policies: Policies, context: Mapping[
         if answers.get(kind, _Match.ALLOWS) is not _Match.ALLOWS:
             return _implicit(kind, action)
     return ALLOWED
+
+
+def trusts_service(trust: str, service: str) -> bool:
+    """Whether a role's trust policy lets an AWS service assume the role, as EC2 does for an instance profile.
+
+    Raises:
+        UnsupportedPolicyError: as `decide`.
+    """
+    caller = Caller(arn=service, principal_arn=service, account="")
+    # Of the condition keys known here such a request carries none.
+    return document_match(trust, PolicyKind.TRUST, caller, Action("sts:AssumeRole", "*"), {}) is _Match.ALLOWS
 
 
 def denied_message(caller_arn: str, action: Action, decision: Decision, *, quoted: bool = False) -> str:
@@ -288,15 +300,16 @@ def _pattern(text: str, ignore_case: bool) -> re.Pattern[str]:
 
 
 def _principals(principal: Any, kind: PolicyKind) -> tuple[str, ...]:
-    """ARNs, account numbers or `*`; services (such as ec2.amazonaws.com) cannot be callers here and are left
-    out.
-    """
+    """ARNs, account numbers, names of services or `*`."""
     if principal == "*":
         return ("*",)
     unknown = principal.keys() - {"AWS", "Service"}
     if unknown:
         raise UnsupportedPolicyError(f"{kind.value}: principal type {sorted(unknown)}; AWS and Service are known")
-    return tuple(_listed(principal.get("AWS", [])))
+    services = _listed(principal.get("Service", []))
+    if "*" in services:
+        raise UnsupportedPolicyError(f"{kind.value}: Service is '*'; the names of services are known")
+    return (*_listed(principal.get("AWS", [])), *services)
 
 
 def _principal(principals: Sequence[str], caller: Caller) -> _Match:

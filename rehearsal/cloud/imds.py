@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from rehearsal.cloud import ACCOUNT, REGION
 from rehearsal.cloud.credentials import Credential
-from rehearsal.cloud.errors import STATUS_PHRASES
+from rehearsal.cloud.errors import STATUS_PHRASES, ApiError
+from rehearsal.cloud.iam import UnsupportedPolicyError
+from rehearsal.cloud.rules import Ruleset
 from rehearsal.cloud.serving import answer
 from rehearsal.cloud.world import World
 
@@ -54,8 +56,9 @@ def limit_hops(listener: socket.socket) -> None:
 class MetadataService:
     """A WSGI application for plain HTTP on the link-local address. Safe for threads."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, rules: Ruleset) -> None:
         self._world = world
+        self._rules = rules
         self._lock = threading.Lock()
         self._tokens: dict[str, tuple[str, datetime]] = {}
         self._sessions: dict[tuple[str, str], tuple[Credential, datetime]] = {}
@@ -73,7 +76,10 @@ class MetadataService:
                 return _refuse(start, 401, "")
             if method not in ("GET", "HEAD"):
                 return _refuse(start, 405, "")
-            found = self._look_up(instance, path)
+            try:
+                found = self._look_up(instance, path)
+            except UnsupportedPolicyError as error:
+                return _refuse(start, 501, f"The rehearsal cannot decide: {error}")
         if found is None:
             return _refuse(start, 404, "")
         content = found if isinstance(found, bytes) else found.encode()
@@ -174,10 +180,15 @@ class MetadataService:
         }
 
     def _credentials(self, instance_id: str, role: Any) -> str:
-        """The same credentials at every call, until they near their end."""
+        """The same credentials at every call, until they near their end; only new ones are a matter of trust."""
         now = datetime.now(UTC)
         session, issued = self._sessions.get((instance_id, role.id), (None, now))
         if session is None or session.expires is None or session.expires - now < ROTATE_BEFORE_END:
+            try:
+                self._rules.apply_to_role(self._world, role)
+            except ApiError as error:
+                refusal = {"Code": error.code, "Message": error.message, "LastUpdated": _time(now)}
+                return json.dumps(refusal, indent=2)
             session = self._world.keyring.issue_session(role.arn, role.id, instance_id, ROLE_SESSION_LIFE)
             issued = now
             self._sessions[instance_id, role.id] = (session, issued)

@@ -184,7 +184,8 @@ class Registry:
         call = RegistryCall(f"ecr:{operation}", principal, key_id)
         action = Action(call.action, f"arn:aws:ecr:{REGION}:{ACCOUNT}:repository/{asked['name']}")
         with self._world.backends.locked():
-            decision = self._world.decide(credential, action)
+            secure = environ["wsgi.url_scheme"] == "https"
+            decision = self._world.decide(credential, action, secure=secure)
             known = self._world.backends.repository(asked["name"]) is not None
         if not decision.allowed:
             return _refuse(start, 403, "DENIED", denied_message(principal, action, decision)), call

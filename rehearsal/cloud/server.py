@@ -87,7 +87,7 @@ class Cloud:
         return self._front.ec2_changes
 
     def without(self, rule: str) -> AbstractContextManager[None]:
-        """Switch one of the rules (`rehearsal.cloud.rules.RULES`) off for the time of a `with` block.
+        """Switch one of the rules (`rehearsal.cloud.rules.EVERY_RULE`) off for the time of a `with` block.
 
         Raises:
             ValueError: there is no such rule.
@@ -125,7 +125,9 @@ class Cloud:
         self._servers = [HttpServer(item, self._front, self._journal.error, context) for item in front_sockets]
         if imds_socket is not None:
             limit_hops(imds_socket)
-            self._servers.append(HttpServer(imds_socket, MetadataService(self._world), self._journal.error))
+            self._servers.append(
+                HttpServer(imds_socket, MetadataService(self._world, self._rules), self._journal.error)
+            )
         for server in self._servers:
             server.start()
 

@@ -67,7 +67,7 @@ class World:
         resource_policy: str | None = None,
         trust: bool = False,
         endpoint: Any | None = None,
-        secure: bool = True,
+        secure: bool,
     ) -> Decision:
         """Ask IAM about one action of whoever holds this credential.
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
 
-from rehearsal.cloud import ACCOUNT
+from rehearsal.cloud import ACCOUNT, REGION
 from rehearsal.cloud.backends import DEBIAN_IMAGE_ID
 from rehearsal.cloud.credentials import Credential
 from rehearsal.cloud.server import Cloud
+from rehearsal.cloud.serving import HttpServer
 from rehearsal.setup import Setup
 
 # Boxes in the tests have loopback addresses, so that a client can really come from them.
@@ -55,6 +59,15 @@ def bucket(cloud: Cloud) -> str:
     cloud.client("s3").create_bucket(Bucket=name)
     cloud.client("s3").put_object(Bucket=name, Key="cache/known", Body=b"known")
     return name
+
+
+@pytest.fixture
+def plain_endpoint(cloud: Cloud) -> Iterator[str]:
+    """The same cloud over plain HTTP, which its own sockets never speak; who has no TLS is to be refused."""
+    server = HttpServer(listening(), cloud._front, cloud._journal.error)
+    server.start()
+    yield f"http://{server.name}:{server.port}"
+    server.close()
 
 
 @dataclass(frozen=True)
@@ -115,6 +128,43 @@ def assume(
     credential = cloud.keyring.find(answer["Credentials"]["AccessKeyId"])
     assert credential is not None
     return credential
+
+
+def chain(cloud: Cloud, *, longest: int = 12 * 3600) -> tuple[Credential, str]:
+    """A session that may assume a second role, and that role."""
+    first = make_role(cloud)
+    second = make_role(cloud, trust=trust_account(first), longest=longest)
+    cloud.client("iam").put_role_policy(
+        RoleName=first.rsplit("/", 1)[1],
+        PolicyName="assume",
+        PolicyDocument=document(allow(["sts:AssumeRole"], second)),
+    )
+    return assume(cloud, first, name="first"), second
+
+
+def client(
+    cloud: Cloud, service: str, credential: Credential | None = None, *, attempts: int = 1, endpoint: str | None = None
+) -> Any:
+    """A client that sends what it is told and does not try again: AWS is asked by other programs too."""
+    used = credential or cloud.operator
+    return boto3.client(
+        service,  # type: ignore[call-overload]  # one overload for each literal name
+        endpoint_url=endpoint or cloud.endpoint,
+        verify=str(cloud.ca_certificate),
+        region_name=REGION,
+        aws_access_key_id=used.access_key_id,
+        aws_secret_access_key=used.secret_access_key,
+        aws_session_token=used.token,
+        config=Config(parameter_validation=False, retries={"total_max_attempts": attempts}),
+    )
+
+
+def error_of(call: Callable[[], Any]) -> tuple[int, str, str]:
+    """AWS's answer to a call that it refuses: status, code and text."""
+    with pytest.raises(ClientError) as caught:
+        call()
+    response: Any = caught.value.response
+    return (response["ResponseMetadata"]["HTTPStatusCode"], response["Error"]["Code"], response["Error"]["Message"])
 
 
 def launch(cloud: Cloud, network: Network, **more: Any) -> tuple[str, str]:

@@ -9,39 +9,16 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, ConnectionClosedError
+from botocore.exceptions import BotoCoreError, ConnectionClosedError
 
-from rehearsal.cloud import REGION, REGISTRY_HOST
+from rehearsal.cloud import REGISTRY_HOST
 from rehearsal.cloud.errors import ApiError
 from rehearsal.cloud.server import Cloud
-from tests.rehearsal.conftest import journal, listening
-
-
-def client(cloud: Cloud, service: str, attempts: int = 1) -> Any:
-    return boto3.client(
-        service,  # type: ignore[call-overload]  # one overload for each literal name
-        endpoint_url=cloud.endpoint,
-        verify=str(cloud.ca_certificate),
-        region_name=REGION,
-        aws_access_key_id=cloud.operator.access_key_id,
-        aws_secret_access_key=cloud.operator.secret_access_key,
-        config=Config(retries={"total_max_attempts": attempts}),
-    )
-
-
-def error_of(call: Callable[[], Any]) -> tuple[int, str, str]:
-    with pytest.raises(ClientError) as caught:
-        call()
-    response: Any = caught.value.response
-    return (response["ResponseMetadata"]["HTTPStatusCode"], response["Error"]["Code"], response["Error"]["Message"])
-
+from tests.rehearsal.conftest import client, error_of, journal, listening
 
 RATE = "Rate exceeded"
 UNKNOWN = "The request processing has failed because of an unknown error, exception or failure."
@@ -65,6 +42,7 @@ UNKNOWN = "The request processing has failed because of an unknown error, except
         ("sts", "get_caller_identity", (400, "Throttling", RATE), (500, "InternalFailure", UNKNOWN)),
         ("iam", "list_roles", (400, "Throttling", RATE), (500, "InternalFailure", UNKNOWN)),
         ("logs", "describe_log_groups", (400, "ThrottlingException", RATE), (500, "InternalFailure", UNKNOWN)),
+        ("ssm", "describe_parameters", (400, "ThrottlingException", RATE), (500, "InternalFailure", UNKNOWN)),
         ("ecr", "describe_repositories", (400, "ThrottlingException", RATE), (500, "InternalFailure", UNKNOWN)),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.cloud.iam import Action, Caller, Policies, UnsupportedPolicyError, decide, denied_message
+from rehearsal.cloud.iam import Action, Caller, Policies, UnsupportedPolicyError, decide, denied_message, trusts_service
 
 SESSION = "arn:aws:sts::123456789012:assumed-role/box/i-1"
 ROLE = "arn:aws:iam::123456789012:role/path/box"
@@ -125,6 +125,32 @@ def test_trust_policy_that_says_nothing() -> None:
     trust = text({"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "ec2.amazonaws.com"}})
     expected = "because no role trust policy allows the sts:AssumeRole action"
     assert reason(Policies(identity=[identity], resource=trust, trust=True), assume) == expected
+
+
+EC2_SERVICE = "ec2.amazonaws.com"
+TRUST_EC2 = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": EC2_SERVICE}}
+
+
+@pytest.mark.parametrize(
+    ("statements", "trusted"),
+    [
+        ([TRUST_EC2], True),
+        ([{**TRUST_EC2, "Principal": {"Service": ["lambda.amazonaws.com", EC2_SERVICE]}}], True),
+        ([{**TRUST_EC2, "Principal": {"Service": "lambda.amazonaws.com"}}], False),
+        ([{**TRUST_EC2, "Principal": {"AWS": ROOT}}], False),
+        ([{**TRUST_EC2, "Action": "sts:TagSession"}], False),
+        ([{**TRUST_EC2, "Condition": {"ArnLike": {"aws:PrincipalArn": "*"}}}], False),
+        ([TRUST_EC2, {**TRUST_EC2, "Effect": "Deny"}], False),
+        ([TRUST_EC2, {**TRUST_EC2, "Effect": "Deny", "Principal": {"Service": "lambda.amazonaws.com"}}], True),
+    ],
+)
+def test_trust_in_a_service(statements: list[dict[str, Any]], trusted: bool) -> None:
+    assert trusts_service(text(*statements), EC2_SERVICE) is trusted
+
+
+def test_services_have_names() -> None:
+    with pytest.raises(UnsupportedPolicyError, match="Service is '\\*'"):
+        trusts_service(text({**TRUST_EC2, "Principal": {"Service": "*"}}), EC2_SERVICE)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,19 +72,24 @@ class Box:
         return self.ask("GET", path, {"X-aws-ec2-metadata-token": self.token()})[:2]
 
 
-@pytest.fixture(scope="module")
-def box(cloud: Cloud, network: Network, listener: socket.socket) -> Box:
-    role = make_role(
-        cloud,
-        trust=document({"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}),
-        policy=document(allow(["sts:AssumeRole"], "*")),
-    )
+def make_box(cloud: Cloud, network: Network, listener: socket.socket, trust: str) -> Box:
+    role = make_role(cloud, trust=trust, policy=document(allow(["sts:AssumeRole"], "*")))
     name = role.rsplit("/", 1)[1]
     iam = cloud.client("iam")
     iam.create_instance_profile(InstanceProfileName=name, Path="/test/")
     iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
     instance, address = launch(cloud, network, UserData=USER_DATA.decode(), IamInstanceProfile={"Name": name})
     return Box(instance, address, role, listener.getsockname()[1])
+
+
+def trust_services(*names: str, **more: Any) -> str:
+    services = {"Service": list(names)}
+    return document({"Effect": "Allow", "Principal": services, "Action": "sts:AssumeRole", **more})
+
+
+@pytest.fixture(scope="module")
+def box(cloud: Cloud, network: Network, listener: socket.socket) -> Box:
+    return make_box(cloud, network, listener, trust_services("ec2.amazonaws.com"))
 
 
 def test_without_a_token_nothing_is_said(box: Box) -> None:
@@ -260,6 +266,45 @@ def test_role_credentials_rotate(box: Box, monkeypatch: pytest.MonkeyPatch) -> N
     first = json.loads(box.get(path)[1])
     monkeypatch.setattr("rehearsal.cloud.imds.ROTATE_BEFORE_END", timedelta(hours=6))
     assert json.loads(box.get(path)[1])["AccessKeyId"] != first["AccessKeyId"]
+
+
+@pytest.mark.parametrize(
+    "trust", [trust_account("*"), trust_services("lambda.amazonaws.com")], ids=["account", "lambda"]
+)
+def test_ec2_is_trusted(cloud: Cloud, network: Network, listener: socket.socket, trust: str) -> None:
+    box = make_box(cloud, network, listener, trust)
+    name = box.role.rsplit("/", 1)[1]
+    path = f"/latest/meta-data/iam/security-credentials/{name}"
+    status, body = box.get(path)
+    said = json.loads(body)
+    assert datetime.now(UTC) - datetime.fromisoformat(said.pop("LastUpdated")) < timedelta(seconds=5)
+    guide = "https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_iam-ec2.html"
+    message = (
+        f"EC2 cannot assume the role {name}.  Please see documentation at {guide}#troubleshoot_iam-ec2_errors-info-doc."
+    )
+    assert (status, said) == (200, {"Code": "AssumeRoleUnauthorizedAccess", "Message": message})
+    # The role is still named, as its profile has it.
+    assert box.get("/latest/meta-data/iam/security-credentials/") == (200, name)
+    with cloud.without("ec2_is_trusted"):
+        assert json.loads(box.get(path)[1])["Code"] == "Success"
+
+
+def test_trust_in_time_is_enough(cloud: Cloud, network: Network, listener: socket.socket) -> None:
+    box = make_box(cloud, network, listener, trust_services("lambda.amazonaws.com"))
+    name = box.role.rsplit("/", 1)[1]
+    path = f"/latest/meta-data/iam/security-credentials/{name}"
+    assert json.loads(box.get(path)[1])["Code"] == "AssumeRoleUnauthorizedAccess"
+    both = trust_services("lambda.amazonaws.com", "ec2.amazonaws.com")
+    cloud.client("iam").update_assume_role_policy(RoleName=name, PolicyDocument=both)
+    assert json.loads(box.get(path)[1])["Code"] == "Success"
+
+
+def test_trust_that_cannot_be_decided_is_said(cloud: Cloud, network: Network, listener: socket.socket) -> None:
+    condition = {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
+    box = make_box(cloud, network, listener, trust_services("ec2.amazonaws.com", Condition=condition))
+    status, body = box.get(f"/latest/meta-data/iam/security-credentials/{box.role.rsplit('/', 1)[1]}")
+    assert status == 501
+    assert "condition key 'aws:SourceAccount' is not known" in body
 
 
 def test_each_secret_is_in_the_journal(box: Box, cloud: Cloud) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import secrets
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,16 +13,20 @@ from functools import partial
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
+from infra.iam import bucket_policy, render
+from infra.naming import Names
+from rehearsal.cloud import ACCOUNT, REGION
 from rehearsal.cloud.credentials import Credential
 from rehearsal.cloud.server import Cloud
 from tests.rehearsal.conftest import (
     Network,
     allow,
     assume,
+    client,
     coming_from,
     document,
+    error_of,
     journal,
     launch,
     make_role,
@@ -36,17 +41,6 @@ def cache_policy(bucket: str, *, without: str = "") -> str:
     if without != "s3:ListBucket":
         statements.append(allow(["s3:ListBucket"], f"arn:aws:s3:::{bucket}"))
     return document(*statements)
-
-
-def error_of(call: Callable[[], Any]) -> tuple[int, str, str]:
-    with pytest.raises(ClientError) as caught:
-        call()
-    response: Any = caught.value.response
-    return (
-        response["ResponseMetadata"]["HTTPStatusCode"],
-        response["Error"]["Code"],
-        response["Error"]["Message"],
-    )
 
 
 def denied(session: Credential, action: str, resource: str, why: str = "identity-based policy") -> tuple[int, str, str]:
@@ -148,6 +142,30 @@ def test_session_policy_narrows(cloud: Cloud, bucket: str) -> None:
     assert delete == denied(session, "s3:DeleteObject", f"{arn}/cache/known")
 
 
+def test_permissions_boundary_narrows(cloud: Cloud, bucket: str) -> None:
+    role = make_role(cloud, policy=cache_policy(bucket))
+    session = assume(cloud, role)
+    s3 = cloud.client("s3", session)
+    arn = f"arn:aws:s3:::{bucket}"
+    iam = cloud.client("iam")
+    boundary = document(allow(["s3:GetObject", "s3:DeleteObject"], f"{arn}/*"))
+    policy = iam.create_policy(PolicyName=f"boundary-{bucket}", PolicyDocument=boundary)["Policy"]["Arn"]
+    name = role.rsplit("/", 1)[1]
+    iam.put_role_permissions_boundary(RoleName=name, PermissionsBoundary=policy)
+
+    def put() -> Any:
+        return s3.put_object(Bucket=bucket, Key="cache/new", Body=b"new")
+
+    refused = denied(session, "s3:PutObject", f"{arn}/cache/new", "permissions boundary")
+    assert error_of(put) == refused
+    assert s3.get_object(Bucket=bucket, Key="cache/known")["Body"].read() == b"known"
+    # The boundary gives nothing that the role's own policy does not.
+    delete = error_of(lambda: s3.delete_object(Bucket=bucket, Key="cache/known"))
+    assert delete == denied(session, "s3:DeleteObject", f"{arn}/cache/known")
+    iam.delete_role_permissions_boundary(RoleName=name)
+    assert put()["ResponseMetadata"]["HTTPStatusCode"] == 200
+
+
 def test_session_of_a_deleted_role_may_do_nothing(cloud: Cloud, bucket: str) -> None:
     role = make_role(cloud, policy=cache_policy(bucket))
     session = assume(cloud, role)
@@ -183,10 +201,34 @@ def test_bucket_policy(cloud: Cloud, bucket: str) -> None:
         f'is not authorized to perform: s3:PutObject on resource: "{arn}/cache/tls" '
         "with an explicit deny in a resource-based policy"
     )
-    for client, who in ((s3, session.principal.arn), (operator, cloud.operator.principal.arn)):
-        refused = error_of(partial(client.put_object, Bucket=bucket, Key="cache/tls", Body=b""))
+    for used, who in ((s3, session.principal.arn), (operator, cloud.operator.principal.arn)):
+        refused = error_of(partial(used.put_object, Bucket=bucket, Key="cache/tls", Body=b""))
         assert refused == (403, "AccessDenied", f"User: {who} {message}")
     assert s3.get_object(Bucket=bucket, Key="cache/known")["Body"].read() == b"known"
+
+
+def test_bucket_that_refuses_plain_http(cloud: Cloud, plain_endpoint: str) -> None:
+    """With the policy that the program gives its bucket, neither a role nor the operator gets in without TLS."""
+    names = Names(f"stack-{secrets.token_hex(4)}", ACCOUNT, REGION)
+    operator = cloud.client("s3")
+    operator.create_bucket(Bucket=names.bucket)
+    operator.put_object(Bucket=names.bucket, Key="cache/known", Body=b"known")
+    session = assume(cloud, make_role(cloud, policy=cache_policy(names.bucket)))
+
+    def read(credential: Credential, endpoint: str) -> Any:
+        s3 = client(cloud, "s3", credential, endpoint=endpoint)
+        return s3.get_object(Bucket=names.bucket, Key="cache/known")["Body"].read()
+
+    for credential in (session, cloud.operator):
+        assert read(credential, plain_endpoint) == b"known"
+    operator.put_bucket_policy(Bucket=names.bucket, Policy=render(bucket_policy(names)))
+    for credential in (session, cloud.operator):
+        message = (
+            f"User: {credential.principal.arn} is not authorized to perform: s3:GetObject on resource: "
+            f'"{names.bucket_arn}/cache/known" with an explicit deny in a resource-based policy'
+        )
+        assert error_of(partial(read, credential, plain_endpoint)) == (403, "AccessDenied", message)
+        assert read(credential, cloud.endpoint) == b"known"
 
 
 def test_condition_that_is_not_known_is_said(cloud: Cloud, bucket: str) -> None:

@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
-from botocore.exceptions import ClientError
 
-from rehearsal.cloud import ACCOUNT, REGION
+from rehearsal.cloud import ACCOUNT
 from rehearsal.cloud.credentials import Credential
 from rehearsal.cloud.server import Cloud
-from tests.rehearsal.conftest import OPERATOR_ARN, allow, assume, document, make_role, trust_account
+from tests.rehearsal.conftest import (
+    OPERATOR_ARN,
+    allow,
+    assume,
+    chain,
+    client,
+    document,
+    error_of,
+    make_role,
+    trust_account,
+)
 
 HOUR = 3600
 CHAINED_TOO_LONG = "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining."
-
-
-def error_of(call: Callable[[], Any]) -> tuple[int, str, str]:
-    with pytest.raises(ClientError) as caught:
-        call()
-    response: Any = caught.value.response
-    return (
-        response["ResponseMetadata"]["HTTPStatusCode"],
-        response["Error"]["Code"],
-        response["Error"]["Message"],
-    )
-
-
-def chain(cloud: Cloud, *, longest: int = 12 * HOUR) -> tuple[Credential, str]:
-    """A session that may assume a second role, and that role."""
-    first = make_role(cloud)
-    second = make_role(cloud, trust=trust_account(first), longest=longest)
-    cloud.client("iam").put_role_policy(
-        RoleName=first.rsplit("/", 1)[1],
-        PolicyName="assume",
-        PolicyDocument=document(allow(["sts:AssumeRole"], second)),
-    )
-    return assume(cloud, first, name="first"), second
 
 
 def test_caller_identity_of_each_kind(cloud: Cloud) -> None:
@@ -109,18 +92,9 @@ def test_a_chained_session_of_more_than_an_hour_fails(cloud: Cloud, seconds: int
 def test_arguments_out_of_range(cloud: Cloud, arguments: dict[str, Any], message: str) -> None:
     """Plain moto takes them all."""
     role = make_role(cloud)
-    # boto3 would refuse some of them itself; AWS is asked by other clients too.
-    client = boto3.client(
-        "sts",
-        endpoint_url=cloud.endpoint,
-        verify=str(cloud.ca_certificate),
-        region_name=REGION,
-        aws_access_key_id=cloud.operator.access_key_id,
-        aws_secret_access_key=cloud.operator.secret_access_key,
-        config=Config(parameter_validation=False),
-    )
+    sts = client(cloud, "sts")
     name = arguments.pop("name", "tester")
-    refused = error_of(lambda: client.assume_role(RoleArn=role, RoleSessionName=name, **arguments))
+    refused = error_of(lambda: sts.assume_role(RoleArn=role, RoleSessionName=name, **arguments))
     assert refused[:2] == (400, "ValidationError")
     assert message in refused[2]
 
@@ -169,6 +143,22 @@ def test_trust_of_the_account_alone_is_not_enough(cloud: Cloud) -> None:
         f"User: {session.principal.arn} is not authorized to perform: sts:AssumeRole on resource: {second} "
         "because no identity-based policy allows the sts:AssumeRole action",
     )
+
+
+def test_trust_over_tls_only(cloud: Cloud, plain_endpoint: str) -> None:
+    operator = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": OPERATOR_ARN}}
+    role = make_role(cloud, trust=document({**operator, "Condition": {"Bool": {"aws:SecureTransport": "true"}}}))
+
+    def ask(endpoint: str) -> Any:
+        return client(cloud, "sts", endpoint=endpoint).assume_role(RoleArn=role, RoleSessionName="tester")
+
+    assert error_of(lambda: ask(plain_endpoint)) == (
+        403,
+        "AccessDenied",
+        f"User: {OPERATOR_ARN} is not authorized to perform: sts:AssumeRole on resource: {role} "
+        "because no role trust policy allows the sts:AssumeRole action",
+    )
+    assert ask(cloud.endpoint)["Credentials"]
 
 
 def test_role_that_does_not_exist(cloud: Cloud) -> None:

@@ -10,62 +10,36 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
-from botocore.exceptions import ClientError
 
-from rehearsal.cloud import ACCOUNT, REGION
+from rehearsal.cloud import ACCOUNT
 from rehearsal.cloud.backends import DEBIAN_IMAGE_ID
 from rehearsal.cloud.credentials import Credential
-from rehearsal.cloud.rules import RULES
+from rehearsal.cloud.rules import EVERY_RULE, RULES
 from rehearsal.cloud.rules.ec2 import instance_types
 from rehearsal.cloud.server import Cloud
 from rehearsal.cloud.settings import Settings
-from tests.rehearsal.conftest import Network, allow, assume, document, make_role, trust_account
+from tests.rehearsal.conftest import (
+    Network,
+    allow,
+    assume,
+    chain,
+    client,
+    document,
+    error_of,
+    make_role,
+    trust_account,
+)
 
 HOUR = 3600
+MALFORMED = "The XML you provided was not well-formed or did not validate against our published schema"
 EC2_TRUST = document({"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "ec2.amazonaws.com"}})
 Broken = tuple[Callable[[], Any], tuple[int, str, str]]
 """A request that breaks one rule, and AWS's answer: status, code and text."""
 
 
-def error_of(call: Callable[[], Any]) -> tuple[int, str, str]:
-    with pytest.raises(ClientError) as caught:
-        call()
-    response: Any = caught.value.response
-    return (response["ResponseMetadata"]["HTTPStatusCode"], response["Error"]["Code"], response["Error"]["Message"])
-
-
-def client(cloud: Cloud, service: str, credential: Credential | None = None) -> Any:
-    """A client that sends what it is told and does not try again: AWS is asked by other programs too."""
-    used = credential or cloud.operator
-    return boto3.client(
-        service,  # type: ignore[call-overload]  # one overload for each literal name
-        endpoint_url=cloud.endpoint,
-        verify=str(cloud.ca_certificate),
-        region_name=REGION,
-        aws_access_key_id=used.access_key_id,
-        aws_secret_access_key=used.secret_access_key,
-        aws_session_token=used.token,
-        config=Config(parameter_validation=False, retries={"total_max_attempts": 1}),
-    )
-
-
 def new_name(prefix: str) -> str:
     return f"{prefix}-{secrets.token_hex(4)}"
-
-
-def chain(cloud: Cloud, longest: int) -> tuple[Credential, str]:
-    """A session that may assume a second role, and that role."""
-    first = make_role(cloud)
-    second = make_role(cloud, trust=trust_account(first), longest=longest)
-    cloud.client("iam").put_role_policy(
-        RoleName=first.rsplit("/", 1)[1],
-        PolicyName="assume",
-        PolicyDocument=document(allow(["sts:AssumeRole"], second)),
-    )
-    return assume(cloud, first), second
 
 
 def reader(cloud: Cloud, bucket: str, *actions: str) -> Credential:
@@ -164,7 +138,7 @@ class Case:
         return self.assume(make_role(self.cloud), DurationSeconds=899), (400, "ValidationError", message)
 
     def role_is_trusted(self) -> Broken:
-        session, role = chain(self.cloud, HOUR)
+        session, role = chain(self.cloud)
         self.cloud.client("iam").update_assume_role_policy(
             RoleName=role.rsplit("/", 1)[1], PolicyDocument=trust_account(f"arn:aws:iam::{ACCOUNT}:role/other")
         )
@@ -175,7 +149,7 @@ class Case:
         return self.assume(role, session), (403, "AccessDenied", message)
 
     def chained_session_is_short(self) -> Broken:
-        session, role = chain(self.cloud, 12 * HOUR)
+        session, role = chain(self.cloud)
         message = "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining."
         return self.assume(role, session, DurationSeconds=HOUR + 1), (400, "ValidationError", message)
 
@@ -227,9 +201,10 @@ class Case:
         return self.launch(UserData="x" * 16385), (400, "InvalidParameterValue", message)
 
     def instance_type_exists(self) -> Broken:
-        # zone_offers_type would refuse it as well, so it is launched in no zone.
-        message = "Invalid value 'm9z.large' for InstanceType."
-        return self.launch(InstanceType="m9z.large", SubnetId=None), (400, "InvalidParameterValue", message)
+        # zone_offers_type would refuse it as well, so it is launched in no zone; and it counts towards no quota that
+        # another test looks at.
+        message = "Invalid value 'x9z.large' for InstanceType."
+        return self.launch(InstanceType="x9z.large", SubnetId=None), (400, "InvalidParameterValue", message)
 
     def image_exists(self) -> Broken:
         image = "ami-00000000000000000"
@@ -464,6 +439,13 @@ def test_vcpu_quota_counts_what_runs_in_the_same_class(cloud: Cloud, network: Ne
     case.launch()()
 
 
+def test_vcpus_that_are_not_known_are_said(cloud: Cloud, network: Network, bucket: str) -> None:
+    cloud.settings.vcpu_quota = 1
+    # In no zone, where `zone_offers_type` would refuse it.
+    refused = error_of(Case(cloud, network, bucket).launch(InstanceType="f1.2xlarge", SubnetId=None))
+    assert refused == (501, "NotImplemented", "The rehearsal does not know how many vCPUs f1.2xlarge has")
+
+
 @pytest.mark.parametrize(
     ("name", "valid"),
     [
@@ -496,10 +478,12 @@ def test_bucket_names(cloud: Cloud, name: str, valid: bool) -> None:
         ([{"ID": "x" * 256}], "InvalidArgument", "ID length should not exceed allowed limit of 255"),
         ([{"Expiration": {"Days": 0}}], "InvalidArgument", "'Days' for Expiration action must be a positive integer"),
         (
-            [{"ID": str(number)} for number in range(1001)],
-            "MalformedXML",
-            "The XML you provided was not well-formed or did not validate against our published schema",
+            [{"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 0}}],
+            "InvalidArgument",
+            "'DaysAfterInitiation' for AbortIncompleteMultipartUpload action must be a positive integer",
         ),
+        ([{"Expiration": {"Days": "1.5"}}], "MalformedXML", MALFORMED),
+        ([{"ID": str(number)} for number in range(1001)], "MalformedXML", MALFORMED),
     ],
 )
 def test_lifecycles(cloud: Cloud, bucket: str, rules: list[dict[str, Any]], code: str, message: str) -> None:
@@ -511,7 +495,7 @@ def test_lifecycles(cloud: Cloud, bucket: str, rules: list[dict[str, Any]], code
         return s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=configuration)
 
     assert error_of(lambda: put(rules)) == (400, code, message)
-    put([{"ID": "x" * 255}, {"ID": "two"}])
+    put([{"ID": "x" * 255}, {"ID": "two", "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}}])
 
 
 @pytest.mark.parametrize(
@@ -543,7 +527,7 @@ def test_wrong_clock_in_each_service_s_words(
 
 
 def test_every_rule_says_what_it_holds_to_and_who_says_so() -> None:
-    for rule in RULES:
+    for rule in EVERY_RULE:
         assert rule.title.endswith("."), rule.name
         assert rule.sources, rule.name
         assert rule.moto, rule.name

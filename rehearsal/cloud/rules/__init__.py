@@ -1,8 +1,8 @@
 """The rules that the cloud adds to moto: each a function of its own, in the order in which they are applied.
 
-A rule looks at a parsed request and raises `ApiError` when AWS would refuse it. The first paragraph of its docstring
-says what it holds a request to, and the addresses in the docstring are where that is documented;
-`rehearsal.rules_page` makes `docs/rehearsal-rules.md` of both.
+A rule looks at a parsed request, or at the role whose credentials an instance asks for, and raises `ApiError` when AWS
+would refuse it. The first paragraph of its docstring says what it holds a request to, and the addresses in the
+docstring are where that is documented; `rehearsal.rules_page` makes `docs/rehearsal-rules.md` of both.
 """
 
 from __future__ import annotations
@@ -11,25 +11,28 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from rehearsal.cloud.requests import ApiRequest
-from rehearsal.cloud.rules import access, ec2, iam, s3, sts
+from rehearsal.cloud.rules import access, ec2, iam, imds, s3, sts
 from rehearsal.cloud.world import World
 
 _ADDRESS = re.compile(r"https://[^\s,;)`]+")
 
+_Asked = TypeVar("_Asked")
+
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(Generic[_Asked]):
     """A rule and what is known of it.
 
     Attributes:
-        check: raises `ApiError` when AWS would refuse the request.
+        check: raises `ApiError` when AWS would refuse what it is asked.
         moto: what moto does with such a request when the rule is switched off.
         unconfirmed: what of the answer AWS documents nowhere and no report of a real answer shows; "" when nothing.
     """
 
-    check: Callable[[World, ApiRequest], None]
+    check: Callable[[World, _Asked], None]
     moto: str
     unconfirmed: str = ""
 
@@ -49,7 +52,7 @@ class Rule:
         return [address.rstrip(".") for address in _ADDRESS.findall(self.check.__doc__ or "")]
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[Rule[ApiRequest], ...] = (
     Rule(access.key_is_known, "takes any key id and any token"),
     Rule(access.clock_is_right, "does not look at the time", "EC2's text"),
     Rule(access.session_is_alive, "knows no end of a session"),
@@ -72,10 +75,17 @@ RULES: tuple[Rule, ...] = (
     Rule(ec2.vcpu_quota_is_kept, "knows no quota"),
     Rule(ec2.zone_has_capacity, "has room for everything"),
     Rule(s3.bucket_name_is_valid, "looks at the length only"),
-    Rule(s3.lifecycle_is_valid, "takes them", "the answer to more than 1,000 rules"),
+    Rule(
+        s3.lifecycle_is_valid,
+        "takes them",
+        "the answers to more than 1,000 rules, to a part of a day, and to 0 days after the initiation of an upload",
+    ),
     Rule(s3.bucket_policy_fits, "takes any length", "the code PolicyTooLarge"),
     Rule(s3.bucket_policy_is_valid, "takes any"),
 )
+# What the metadata service holds the role of an instance profile to.
+ROLE_RULES: tuple[Rule[Any], ...] = (Rule(imds.ec2_is_trusted, "has no metadata service"),)
+EVERY_RULE = (*RULES, *ROLE_RULES)
 
 
 class Ruleset:
@@ -91,9 +101,16 @@ class Ruleset:
             ApiError: as AWS answers.
             UnsupportedPolicyError: a policy uses something that the evaluator does not know.
         """
-        for rule in RULES:
-            if rule.name not in self._off:
-                rule.check(world, request)
+        self._apply(RULES, world, request)
+
+    def apply_to_role(self, world: World, role: Any) -> None:
+        """Refuse the credentials of a role that EC2 would refuse to an instance.
+
+        Raises:
+            ApiError: as the metadata service answers.
+            UnsupportedPolicyError: as `apply`.
+        """
+        self._apply(ROLE_RULES, world, role)
 
     @contextmanager
     def without(self, name: str) -> Iterator[None]:
@@ -102,10 +119,15 @@ class Ruleset:
         Raises:
             ValueError: there is no such rule.
         """
-        if name not in {rule.name for rule in RULES}:
-            raise ValueError(f"rule {name!r}: not known; known are {[rule.name for rule in RULES]}")
+        if name not in {rule.name for rule in EVERY_RULE}:
+            raise ValueError(f"rule {name!r}: not known; known are {[rule.name for rule in EVERY_RULE]}")
         self._off.add(name)
         try:
             yield
         finally:
             self._off.discard(name)
+
+    def _apply(self, rules: tuple[Rule[_Asked], ...], world: World, asked: _Asked) -> None:
+        for rule in rules:
+            if rule.name not in self._off:
+                rule.check(world, asked)

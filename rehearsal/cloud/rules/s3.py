@@ -57,8 +57,7 @@ def lifecycle_is_valid(_world: World, request: ApiRequest) -> None:
     except ElementTree.ParseError:
         return
     if len(rules) > MOST_LIFECYCLE_RULES:
-        message = "The XML you provided was not well-formed or did not validate against our published schema"
-        raise ApiError(400, "MalformedXML", message)
+        raise _malformed()
     ids = Counter(rule.findtext("{*}ID") for rule in rules)
     for name, count in ids.items():
         if name and len(name) > LONGEST_LIFECYCLE_ID:
@@ -66,9 +65,8 @@ def lifecycle_is_valid(_world: World, request: ApiRequest) -> None:
         if name and count > 1:
             raise _argument("Rule ID must be unique. Found same ID for more than one rule")
     for rule in rules:
-        days = rule.findtext("{*}Expiration/{*}Days")
-        if days is not None and int(days) < 1:
-            raise _argument("'Days' for Expiration action must be a positive integer")
+        _require_positive(rule, "Expiration", "Days")
+        _require_positive(rule, "AbortIncompleteMultipartUpload", "DaysAfterInitiation")
 
 
 def bucket_policy_fits(_world: World, request: ApiRequest) -> None:
@@ -120,6 +118,23 @@ def _resources(policy: str) -> Iterator[str]:
         for element in ("Resource", "NotResource"):
             value = statement.get(element, [])
             yield from [value] if isinstance(value, str) else value
+
+
+def _require_positive(rule: ElementTree.Element, action: str, element: str) -> None:
+    text = rule.findtext(f"{{*}}{action}/{{*}}{element}")
+    if text is None:
+        return
+    try:
+        number = int(text)
+    except ValueError as error:
+        raise _malformed() from error
+    if number < 1:
+        raise _argument(f"'{element}' for {action} action must be a positive integer")
+
+
+def _malformed() -> ApiError:
+    message = "The XML you provided was not well-formed or did not validate against our published schema"
+    return ApiError(400, "MalformedXML", message)
 
 
 def _argument(message: str) -> ApiError:

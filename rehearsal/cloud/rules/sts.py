@@ -64,7 +64,7 @@ def role_is_trusted(world: World, request: ApiRequest) -> None:
     action = Action("sts:AssumeRole", role_arn)
     decision = Decision(allowed=False)
     if policies is not None:
-        decision = world.decide(credential, action, resource_policy=policies.trust, trust=True)
+        decision = world.decide(credential, action, resource_policy=policies.trust, trust=True, secure=request.secure)
     if not decision.allowed:
         raise errors.access_denied("sts", denied_message(credential.principal.arn, action, decision))
 
