@@ -104,7 +104,10 @@ class Keyring:
         password, expires = _secret(240), datetime.now(UTC) + life
         with self._lock:
             self._registry_tokens[password] = (credential, expires)
-        self._journal.issued("EcrAuthorizationToken", password, credential.principal.arn, expires)
+        # As a client sends it as well: nobody who looks for the password would find it in there.
+        basic = base64.b64encode(f"AWS:{password}".encode()).decode()
+        for kind, value in (("EcrPassword", password), ("EcrAuthorizationToken", basic)):
+            self._journal.issued(kind, value, credential.principal.arn, expires)
         return password, expires
 
     def find(self, access_key_id: str) -> Credential | None:

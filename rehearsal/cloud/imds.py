@@ -20,6 +20,7 @@ from rehearsal.cloud import ACCOUNT, REGION
 from rehearsal.cloud.credentials import Credential
 from rehearsal.cloud.errors import STATUS_PHRASES, ApiError
 from rehearsal.cloud.iam import UnsupportedPolicyError
+from rehearsal.cloud.journal import Journal
 from rehearsal.cloud.rules import Ruleset
 from rehearsal.cloud.serving import answer
 from rehearsal.cloud.world import World
@@ -56,8 +57,9 @@ def limit_hops(listener: socket.socket) -> None:
 class MetadataService:
     """A WSGI application for plain HTTP on the link-local address. Safe for threads."""
 
-    def __init__(self, world: World, rules: Ruleset) -> None:
+    def __init__(self, world: World, rules: Ruleset, journal: Journal) -> None:
         self._world = world
+        self._journal = journal
         self._rules = rules
         self._lock = threading.Lock()
         self._tokens: dict[str, tuple[str, datetime]] = {}
@@ -98,8 +100,10 @@ class MetadataService:
         if not life.isascii() or not life.isdigit() or not 1 <= int(life) <= LONGEST_TOKEN_LIFE:
             return _refuse(start, 400, "")
         token = base64.urlsafe_b64encode(secrets.token_bytes(42)).decode()
+        ends = datetime.now(UTC) + timedelta(seconds=int(life))
         with self._lock:
-            self._tokens[token] = (instance_id, datetime.now(UTC) + timedelta(seconds=int(life)))
+            self._tokens[token] = (instance_id, ends)
+        self._journal.issued("MetadataToken", token, instance_id, ends)
         return answer(start, "200 OK", "text/plain", token.encode(), [(_TTL_HEADER, life)])
 
     def _token_holds(self, token: str | None, instance_id: str) -> bool:

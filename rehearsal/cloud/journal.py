@@ -29,9 +29,10 @@ class Journal:
         """Note a secret.
 
         Args:
-            kind: `AccessKeyId`, `SecretAccessKey`, `SessionToken` or `EcrAuthorizationToken`.
+            kind: `AccessKeyId`, `SecretAccessKey`, `SessionToken`, `EcrPassword`, `EcrAuthorizationToken` or
+                `MetadataToken`.
             value: the secret itself.
-            principal: the ARN that it lets its holder act as.
+            principal: the ARN that it lets its holder act as, or the instance that it is for.
             expires: when it stops working; None for the operator's, which live as long as the cloud.
         """
         ends = expires.isoformat() if expires else None

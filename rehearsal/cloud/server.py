@@ -126,7 +126,7 @@ class Cloud:
         if imds_socket is not None:
             limit_hops(imds_socket)
             self._servers.append(
-                HttpServer(imds_socket, MetadataService(self._world, self._rules), self._journal.error)
+                HttpServer(imds_socket, MetadataService(self._world, self._rules, self._journal), self._journal.error)
             )
         for server in self._servers:
             server.start()

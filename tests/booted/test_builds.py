@@ -117,7 +117,10 @@ def test_no_secret_is_left_anywhere(job: Job, number: int) -> None:
     issued = leaks.issued_secrets(job.region) | {build.token: "token of the credential service"}
     # The operator's, and of each box: instance profile, cache role, registry.
     kinds = {kind.partition(" of ")[0] for kind in issued.values()}
-    assert kinds == {"AccessKeyId", "SecretAccessKey", "SessionToken", "EcrAuthorizationToken", "token"}
+    assert kinds == {
+        *("AccessKeyId", "SecretAccessKey", "SessionToken", "EcrPassword", "EcrAuthorizationToken", "MetadataToken"),
+        "token",
+    }
     assert leaks.search(leaks.places(job.region, build.outputs, job.box), issued) == set()
 
 
