@@ -187,7 +187,8 @@ def drop_in(kept: KeptBox, text: str, *units: str) -> Iterator[None]:
     """Lines of [Service] that the units have as well."""
     with ExitStack() as files:
         for unit in units:
-            path = f"/run/systemd/system/{unit}.d/fault.conf"
+            # The last by its name wins.
+            path = f"/run/systemd/system/{unit}.d/zz-fault.conf"
             files.enter_context(file_on(kept, path, f"[Service]\n{text}\n"))
         kept.run("systemctl", "daemon-reload")
         yield
