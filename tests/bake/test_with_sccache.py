@@ -22,6 +22,8 @@ import boto3
 import pytest
 from types_boto3_s3 import S3Client
 
+from tests.conftest import cannot_run
+
 BUCKET = "cache-bucket"
 PREFIX = "a-prefix"
 REGION = "us-east-1"
@@ -395,7 +397,7 @@ def small_group(tmp_path: Path) -> Iterator[Path]:
     try:
         group.mkdir()
     except OSError as error:
-        pytest.skip(f"the kernel's out-of-memory killer is provoked in a control group, which cannot be made: {error}")
+        cannot_run(f"the kernel's out-of-memory killer is provoked in a control group, which cannot be made: {error}")
     try:
         (group / limit).write_text(str(64 << 20))
         yield group / "cgroup.procs"
