@@ -118,6 +118,14 @@ def test_a_ref_that_upstream_does_not_have_is_named(stack: Stack) -> None:
     assert "https://github.com/vllm-project/vllm" in said
 
 
+def test_a_nixl_without_its_second_wheel_is_named(stack: Stack) -> None:
+    meta = "src/bindings/python/nixl-meta/meson.build"
+    stack.miniature.upstreams.change("ai-dynamo/nixl", meta, "# Elsewhere now.\n", "v1.5.3")
+    status = stack.bake(["nixl"], {"NIXL_REF": "v1.5.3"}, WITH_LAYER_CACHE)
+    assert status["state"] == "failed"
+    assert "nixl: there is no nixl-*-none-any.whl below /build" in "\n".join(status["lastLines"])
+
+
 def test_everything_is_compiled_again_on_demand(stack: Stack) -> None:
     """Neither the compile cache nor the layer cache is believed."""
     status = stack.bake(TARGETS, {"FORCE_RECACHE": "true"}, WITH_LAYER_CACHE)
