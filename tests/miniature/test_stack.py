@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,13 +69,17 @@ def show(name, *values):
     print("shown:", name, json.dumps(values), flush=True)
 
 
+def generator(name):
+    return metadata.distribution(name).read_text("WHEEL").split("Generator: ")[1].splitlines()[0]
+
+
 show("torch", torch.__version__, torch.__config__.show(), torch.cuda.get_arch_list())
 show("torchvision", torchvision.__version__, torchvision._C.gpu_architectures())
 show("triton", triton.libtriton.version, triton.libtriton.backends)
 show("aiter", aiter.PREBUILD, [aiter.module(name).info()["archs"] for name in aiter.PREBUILD["modules"]])
 show("flydsl", any("flydsl" in line for line in metadata.requires("amd-aiter")), find_spec("flydsl") is not None)
 show("cupy", cupy.cuda.compiled_architectures())
-show("nixl", nixl.ucx(), nixl.plugin("UCX"), nixl.plugin("POSIX"))
+show("nixl", nixl.ucx(), nixl.plugin("UCX"), nixl.plugin("POSIX"), generator("nixl"))
 show("lmcache", lmcache.__version__, lmcache.c_ops.info())
 show("vllm", metadata.version("vllm"), vllm.info()["rocm_C"]["archs"], vllm.info()["rust_program"])
 show("rocm", sorted(path.name for path in Path("/opt/rocm").iterdir()))
@@ -106,7 +111,14 @@ def shown(stack: Stack) -> dict[str, Any]:
     return {match[1]: json.loads(match[2]) for match in found if match}
 
 
-def built() -> dict[str, Any]:
+def pinned(checkout: Path, name: str) -> str:
+    """The version that the base image has of a build tool."""
+    match = re.search(rf"^{name}==(\S+)", (checkout / "docker/build-tools.txt").read_text(), re.MULTILINE)
+    assert match
+    return match[1]
+
+
+def built(checkout: Path) -> dict[str, Any]:
     """What the packages say at the bake file's defaults."""
     release = {name: value.removeprefix("v") for name, value in DEFAULTS.items()}
     settings = "USE_ROCM=ON, USE_FLASH_ATTENTION=ON, USE_ROCM_CK_SDPA=ON, USE_ROCM_CK_SDPA_GFX12=OFF"
@@ -119,7 +131,7 @@ def built() -> dict[str, Any]:
         "cupy": [["gfx950"]],
         "nixl": [
             f"UCX {release['UCX_REF']} transports self,tcp,sysv settings tls,log_level",
-            *("UCX: self sysv tcp", "POSIX: aio uring"),
+            *("UCX: self sysv tcp", "POSIX: aio uring", f"setuptools ({pinned(checkout, 'setuptools')})"),
         ],
         "lmcache": [release["LMCACHE_REF"], "archs=gfx950 rotated=dbdif shape=2x3"],
         "vllm": [f"{release['VLLM_REF']}+rocm1010", "gfx950", "vllm-rs [0, 1, 2, 3, 0, 1] assistant=1,user=2"],
@@ -127,8 +139,8 @@ def built() -> dict[str, Any]:
     }
 
 
-def test_every_wheel_in_the_runtime_image_is_built_as_asked(stack: Stack) -> None:
-    assert shown(stack) == built()
+def test_every_wheel_in_the_runtime_image_is_built_as_asked(stack: Stack, checkout: Path) -> None:
+    assert shown(stack) == built(checkout)
 
 
 def compiled(status: BuildStatus) -> set[str]:
