@@ -58,6 +58,7 @@ def test_every_image_and_layer_cache_is_in_the_registry(stack: Stack) -> None:
 
 SHOW = """\
 import json
+import os
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -82,6 +83,7 @@ show("cupy", cupy.cuda.compiled_architectures())
 show("nixl", nixl.ucx(), nixl.plugin("UCX"), nixl.plugin("POSIX"), generator("nixl"))
 show("lmcache", lmcache.__version__, lmcache.c_ops.info())
 show("vllm", metadata.version("vllm"), vllm.info()["rocm_C"]["archs"], vllm.info()["rust_program"])
+show("atom", os.environ.get("ATOM_DISABLE_VLLM_PLUGIN"))
 show("rocm", sorted(path.name for path in Path("/opt/rocm").iterdir()))
 """
 """What each package of the miniature can say of how it was built, and what the image is like."""
@@ -98,6 +100,7 @@ target "imports" {{
 FROM runtime
 RUN python <<'END'
 {SHOW}END
+RUN vllm
 EOT
 }}
 """
@@ -107,7 +110,10 @@ def shown(stack: Stack) -> dict[str, Any]:
     """What the packages in the runtime image say."""
     status = stack.bake(["imports"], {}, WITH_LAYER_CACHE + IMPORTS)
     assert (status["state"], status["failingStep"]) == ("succeeded", None)
-    found = (re.fullmatch(r"#\d+ \S+ shown: (\S+) (.*)", line) for line in stack.log())
+    log = stack.log()
+    # Starting a server loads every plugin.
+    assert any(re.fullmatch(r"#\d+ \S+ vLLM serves on the platform rocm", line) for line in log)
+    found = (re.fullmatch(r"#\d+ \S+ shown: (\S+) (.*)", line) for line in log)
     return {match[1]: json.loads(match[2]) for match in found if match}
 
 
@@ -135,12 +141,22 @@ def built(checkout: Path) -> dict[str, Any]:
         ],
         "lmcache": [release["LMCACHE_REF"], "archs=gfx950 rotated=dbdif shape=2x3"],
         "vllm": [f"{release['VLLM_REF']}+rocm1010", "gfx950", "vllm-rs [0, 1, 2, 3, 0, 1] assistant=1,user=2"],
+        "atom": ["1"],
         "rocm": [[".info", "bin", "include", "lib"]],
     }
 
 
 def test_every_wheel_in_the_runtime_image_is_built_as_asked(stack: Stack, checkout: Path) -> None:
     assert shown(stack) == built(checkout)
+
+
+def test_a_skew_of_atom_and_vllm_is_named_while_the_image_is_built(stack: Stack) -> None:
+    (line,) = [line for line in stack.kept.job.builds[0].log.splitlines() if "atom-plugin: " in line]
+    release = {name: DEFAULTS[name].removeprefix("v") for name in ("ATOM_REF", "VLLM_REF")}
+    assert (
+        f"atom-plugin: WARNING: the plugin of ATOM {release['ATOM_REF']} is made for vLLM 0.31.0, and "
+        f"vLLM {release['VLLM_REF']} is installed: it is off in this image"
+    ) in line
 
 
 def compiled(status: BuildStatus) -> set[str]:
