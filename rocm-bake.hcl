@@ -788,6 +788,8 @@ target "_compile" {
     # For BuildKit's own check of Dockerfiles (bake --check): the key prefixes above are folders, and no keys.
     BUILDKIT_DOCKERFILE_CHECK = "skip=SecretsUsedInArgOrEnv"
   }
+  # The argument alone would force one build: the layer cache has the answer to the next.
+  no-cache-filter = effective.FORCE_RECACHE == "true" ? ["build", "ucx"] : []
 }
 
 # What every image that compiles GPU code has on top.

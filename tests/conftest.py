@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from rehearsal.setup import Setup, prepare
 from rehearsal.tools import engine, images
+
+
+def cannot_run(reason: str) -> NoReturn:
+    """Skip a test that this machine has not what it takes for; CI has to have it."""
+    if os.environ.get("CI"):
+        pytest.fail(f"CI has to run this: {reason}")
+    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")
@@ -28,11 +36,9 @@ def setup(request: pytest.FixtureRequest) -> Setup:
 
 @pytest.fixture(scope="session")
 def rootfs(setup: Setup) -> Path:
-    """The root file system of boxes; without it a test cannot run on this machine, but in CI it has to."""
+    """The root file system of boxes."""
     if setup.rootfs is None:
-        if os.environ.get("CI"):
-            pytest.fail(f"CI has to boot boxes: {setup.cannot_boot}")
-        pytest.skip(f"needs a booted box: {setup.cannot_boot}")
+        cannot_run(f"needs a booted box: {setup.cannot_boot}")
     return setup.rootfs
 
 

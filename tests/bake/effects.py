@@ -182,7 +182,17 @@ EFFECTS = [
         for release in ["0.18.0", "1.0.0"]
     ],
     Effect({"REQUIRE_SCCACHE": "0"}, arg(COMPILING, "REQUIRE_SCCACHE", "0")),
-    Effect({"FORCE_RECACHE": "true"}, arg(COMPILING, "FORCE_RECACHE", "true")),
+    Effect(
+        {"FORCE_RECACHE": "true"},
+        {
+            **arg(COMPILING, "FORCE_RECACHE", "true"),
+            **{
+                f"{target}.no-cache-filter.{number}": stage
+                for target in COMPILING
+                for number, stage in enumerate(["build", "ucx"])
+            },
+        },
+    ),
     Effect({"SDE_EPOCH": "1234567890"}, arg(EVERY, "SOURCE_DATE_EPOCH", "1234567890")),
     *epoch("SDE_ROCM", ["rocm"]),
     *epoch("SDE_BASE", ["base"]),

@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from rehearsal.tools import engine
 from tests.bake.support import EVERY, Bake
+from tests.conftest import cannot_run
 
 
 class Checker:
@@ -24,11 +25,15 @@ class Checker:
         create = [bake.buildx, "create", "--name=check", "--driver=remote", address]
         subprocess.run(create, check=True, env=self.environment, capture_output=True)
 
-    def check(self, *targets: str, directory: Path) -> subprocess.CompletedProcess[str]:
-        """Check the Dockerfiles below a folder, with an empty folder for every image that they start from."""
+    def check(self, *targets: str, directory: Path, more: Sequence[Path] = ()) -> subprocess.CompletedProcess[str]:
+        """Check the Dockerfiles below a folder, with an empty folder for every image that they start from.
+
+        `more` are bake files that come after the checkout's.
+        """
+        added = [f"--file={file}" for file in more]
         empty = self.folder / "empty"
         empty.mkdir(exist_ok=True)
-        printed = self.bake.print(*targets)["target"]
+        printed = self.bake.print(*added, *targets)["target"]
         # BuildKit knows what these start from by the name alone, and would ask a registry.
         named = {"rocm": "rocm/dev-ubuntu-24.04:10.1.0-full", "vllm": "rust:1.95-slim-bookworm"}
         overrides = {
@@ -40,7 +45,7 @@ class Checker:
         }
         file = self.folder / "overrides.json"
         file.write_text(json.dumps({"target": overrides}))
-        files = [f"--file={self.bake.file}", f"--file={file}"]
+        files = [f"--file={self.bake.file}", *added, f"--file={file}"]
         allowed = [f"--allow=fs.read={path}" for path in (self.folder, directory)]
         return subprocess.run(
             [self.bake.buildx, "--builder=check", "bake", "--check", *files, *allowed, *targets],
@@ -55,7 +60,7 @@ class Checker:
 @pytest.fixture(scope="module")
 def checker(bake: Bake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checker]:
     if os.geteuid() != 0:
-        pytest.skip("BuildKit's daemon takes root")
+        cannot_run("BuildKit's daemon takes root")
     folder = tmp_path_factory.mktemp("buildkit")
     socket, log = folder / "socket", folder / "log"
     worker = ["--containerd-worker=false", "--oci-worker-snapshotter=native", "--oci-worker-binary=/bin/true"]
@@ -75,11 +80,20 @@ def checker(bake: Bake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ch
         daemon.wait()
 
 
-def test_every_dockerfile(checker: Checker, checkout: Path) -> None:
-    checked = checker.check(*sorted(EVERY), directory=checkout / "docker")
+def number_without_warnings(checked: subprocess.CompletedProcess[str]) -> int:
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "WARNING" not in checked.stdout
-    assert checked.stdout.count("Check complete, no warnings found.") == len(EVERY)
+    return checked.stdout.count("Check complete, no warnings found.")
+
+
+def test_every_dockerfile(checker: Checker, checkout: Path) -> None:
+    checked = checker.check(*sorted(EVERY), directory=checkout / "docker")
+    assert number_without_warnings(checked) == len(EVERY)
+
+
+def test_the_dockerfile_of_the_canary(checker: Checker, checkout: Path) -> None:
+    folder = checkout / "buildspec/box/canary"
+    assert number_without_warnings(checker.check("canary", directory=folder, more=[folder / "canary.hcl"])) == 1
 
 
 def test_the_check_finds_something(checker: Checker, checkout: Path, tmp_path: Path) -> None:

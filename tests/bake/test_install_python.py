@@ -204,6 +204,21 @@ def test_build_requires(environment: Environment) -> None:
     assert environment.installed() == {"setuptools-scm": "8.1", "auditwheel": "6"}
 
 
+@pytest.mark.parametrize("right", [True, False])
+def test_a_constraint_s_checksum_counts(environment: Environment, right: bool) -> None:
+    path = wheel(environment.registry, "meson", "1.8")
+    digest = hashlib.sha256(path.read_bytes() if right else b"another file").hexdigest()
+    constraints = environment.folder / "constraints.txt"
+    constraints.write_text(f"meson==1.8 --hash=sha256:{digest}\n")
+    (environment.folder / "pyproject.toml").write_text('[build-system]\nrequires = ["meson>=1"]\n')
+    done = environment.run("build-requires", environment.folder, constraints)
+    if right:
+        assert environment.installed() == {"meson": "1.8"}
+    else:
+        assert done.returncode == 1
+        assert "Hash mismatch for `meson==1.8`" in done.stderr
+
+
 def test_a_constraint_that_does_not_fit_is_named(environment: Environment) -> None:
     wheel(environment.registry, "meson", "1.8")
     constraints = environment.folder / "constraints.txt"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,6 +156,17 @@ def test_group(bake: Bake, name: str) -> None:
     while more := {sibling for target in inputs for sibling in SIBLINGS[target]} - inputs:
         inputs |= more
     assert printed["target"].keys() == inputs
+
+
+def test_every_stage_that_compiles_is_compiled_again_on_demand(bake: Bake, checkout: Path) -> None:
+    for name in sorted(COMPILING):
+        target = bake.target(name, FORCE_RECACHE="true")
+        stages = re.split(r"^FROM .*? AS (\S+)$", (checkout / "docker" / target["dockerfile"]).read_text(), flags=re.M)
+        compile_here = {
+            stage for stage, steps in zip(stages[1::2], stages[2::2], strict=True) if "source=with-sccache.sh" in steps
+        }
+        assert compile_here
+        assert compile_here <= set(target["no-cache-filter"])
 
 
 def test_push_keeps_what_the_output_is_told(bake: Bake) -> None:

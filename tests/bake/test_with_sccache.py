@@ -22,6 +22,9 @@ import boto3
 import pytest
 from types_boto3_s3 import S3Client
 
+from tests import control_group
+from tests.conftest import cannot_run
+
 BUCKET = "cache-bucket"
 PREFIX = "a-prefix"
 REGION = "us-east-1"
@@ -387,20 +390,15 @@ def test_step_that_needs_more_memory_a_job(wrapper: Wrapper, store: Store) -> No
 
 @pytest.fixture
 def small_group(tmp_path: Path) -> Iterator[Path]:
-    """A control group whose processes may have 64 MiB together."""
-    root, limit = Path("/sys/fs/cgroup"), "memory.max"
-    if (root / "memory").is_dir():
-        root, limit = root / "memory", "memory.limit_in_bytes"
-    group = root / f"{tmp_path.parent.name}-{tmp_path.name}"
-    try:
-        group.mkdir()
-    except OSError as error:
-        pytest.skip(f"the kernel's out-of-memory killer is provoked in a control group, which cannot be made: {error}")
-    try:
-        (group / limit).write_text(str(64 << 20))
-        yield group / "cgroup.procs"
-    finally:
-        group.rmdir()
+    """The file to write a process's id to, which then has little memory."""
+    with contextlib.ExitStack() as made:
+        try:
+            members = made.enter_context(control_group.small_group(f"{tmp_path.parent.name}-{tmp_path.name}"))
+        except OSError as error:
+            cannot_run(
+                f"the kernel's out-of-memory killer is provoked in a control group, which cannot be made: {error}"
+            )
+        yield members
 
 
 @pytest.mark.parametrize(

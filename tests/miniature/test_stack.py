@@ -5,11 +5,15 @@ What this does not prove: that the real upstreams build; docs/miniature.md has w
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from buildspec.box.status import BuildStatus
+from tests.bake.support import DEFAULTS
 from tests.miniature.conftest import COMPILED, TARGETS, Stack
 
 # The first test waits for two boxes that bake everything.
@@ -52,28 +56,107 @@ def test_every_image_and_layer_cache_is_in_the_registry(stack: Stack) -> None:
     assert tags == {*TARGETS, *(f"{target}-cache" for target in TARGETS)}
 
 
-IMPORTS = """\
-target "imports" {
+SHOW = """\
+import json
+import os
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch, torchvision, triton, aiter, atom, cupy, nixl, lmcache, vllm
+
+
+def show(name, *values):
+    print("shown:", name, json.dumps(values), flush=True)
+
+
+def generator(name):
+    return metadata.distribution(name).read_text("WHEEL").split("Generator: ")[1].splitlines()[0]
+
+
+show("torch", torch.__version__, torch.__config__.show(), torch.cuda.get_arch_list())
+show("torchvision", torchvision.__version__, torchvision._C.gpu_architectures())
+show("triton", triton.libtriton.version, triton.libtriton.backends)
+show("aiter", aiter.PREBUILD, [aiter.module(name).info()["archs"] for name in aiter.PREBUILD["modules"]])
+show("flydsl", any("flydsl" in line for line in metadata.requires("amd-aiter")), find_spec("flydsl") is not None)
+show("cupy", cupy.cuda.compiled_architectures())
+show("nixl", nixl.ucx(), nixl.plugin("UCX"), nixl.plugin("POSIX"), generator("nixl"))
+show("lmcache", lmcache.__version__, lmcache.c_ops.info())
+show("vllm", metadata.version("vllm"), vllm.info()["rocm_C"]["archs"], vllm.info()["rust_program"])
+show("atom", os.environ.get("ATOM_DISABLE_VLLM_PLUGIN"))
+show("rocm", sorted(path.name for path in Path("/opt/rocm").iterdir()))
+"""
+"""What each package of the miniature can say of how it was built, and what the image is like."""
+
+IMPORTS = f"""\
+target "imports" {{
   inherits = ["_common"]
-  contexts = {
+  contexts = {{
     runtime = "target:runtime"
-  }
+  }}
   no-cache          = false
   tags              = [image("imports")]
   dockerfile-inline = <<EOT
 FROM runtime
-RUN python -c 'import sys; [print("imported:", __import__(name).__name__) for name in sys.argv[1:]]' \
-    torch torchvision triton aiter atom cupy nixl lmcache vllm
+RUN python <<'END'
+{SHOW}END
+RUN vllm
 EOT
-}
+}}
 """
 
 
-def test_every_wheel_imports_in_the_runtime_image(stack: Stack) -> None:
+def shown(stack: Stack) -> dict[str, Any]:
+    """What the packages in the runtime image say."""
     status = stack.bake(["imports"], {}, WITH_LAYER_CACHE + IMPORTS)
     assert (status["state"], status["failingStep"]) == ("succeeded", None)
-    imported = [line.rpartition("imported: ")[2] for line in stack.log() if re.match(r"#\d+ \S+ imported: ", line)]
-    assert imported == ["torch", "torchvision", "triton", "aiter", "atom", "cupy", "nixl", "lmcache", "vllm"]
+    log = stack.log()
+    # Starting a server loads every plugin.
+    assert any(re.fullmatch(r"#\d+ \S+ vLLM serves on the platform rocm", line) for line in log)
+    found = (re.fullmatch(r"#\d+ \S+ shown: (\S+) (.*)", line) for line in log)
+    return {match[1]: json.loads(match[2]) for match in found if match}
+
+
+def pinned(checkout: Path, name: str) -> str:
+    """The version that the base image has of a build tool."""
+    match = re.search(rf"^{name}==(\S+)", (checkout / "docker/build-tools.txt").read_text(), re.MULTILINE)
+    assert match
+    return match[1]
+
+
+def built(checkout: Path) -> dict[str, Any]:
+    """What the packages say at the bake file's defaults."""
+    release = {name: value.removeprefix("v") for name, value in DEFAULTS.items()}
+    settings = "USE_ROCM=ON, USE_FLASH_ATTENTION=ON, USE_ROCM_CK_SDPA=ON, USE_ROCM_CK_SDPA_GFX12=OFF"
+    return {
+        "torch": [release["PYTORCH_VERSION"], f"Build settings: {settings}, shape=2x3, sorted=abc", ["gfx950"]],
+        "torchvision": [release["TORCHVISION_REF"], "gfx950"],
+        "triton": [release["TRITON_VERSION"], "amd"],
+        "aiter": [{"level": 0, "modules": [], "archs": ["gfx950"]}, []],
+        "flydsl": [True, True],
+        "cupy": [["gfx950"]],
+        "nixl": [
+            f"UCX {release['UCX_REF']} transports self,tcp,sysv settings tls,log_level",
+            *("UCX: self sysv tcp", "POSIX: aio uring", f"setuptools ({pinned(checkout, 'setuptools')})"),
+        ],
+        "lmcache": [release["LMCACHE_REF"], "archs=gfx950 rotated=dbdif shape=2x3"],
+        "vllm": [f"{release['VLLM_REF']}+rocm1010", "gfx950", "vllm-rs [0, 1, 2, 3, 0, 1] assistant=1,user=2"],
+        "atom": ["1"],
+        "rocm": [[".info", "bin", "include", "lib"]],
+    }
+
+
+def test_every_wheel_in_the_runtime_image_is_built_as_asked(stack: Stack, checkout: Path) -> None:
+    assert shown(stack) == built(checkout)
+
+
+def test_a_skew_of_atom_and_vllm_is_named_while_the_image_is_built(stack: Stack) -> None:
+    (line,) = [line for line in stack.kept.job.builds[0].log.splitlines() if "atom-plugin: " in line]
+    release = {name: DEFAULTS[name].removeprefix("v") for name in ("ATOM_REF", "VLLM_REF")}
+    assert (
+        f"atom-plugin: WARNING: the plugin of ATOM {release['ATOM_REF']} is made for vLLM 0.31.0, and "
+        f"vLLM {release['VLLM_REF']} is installed: it is off in this image"
+    ) in line
 
 
 def compiled(status: BuildStatus) -> set[str]:
@@ -116,6 +199,14 @@ def test_a_ref_that_upstream_does_not_have_is_named(stack: Stack) -> None:
     assert "VLLM_REF" in said
     assert "v0.33.99" in said
     assert "https://github.com/vllm-project/vllm" in said
+
+
+def test_a_nixl_without_its_second_wheel_is_named(stack: Stack) -> None:
+    meta = "src/bindings/python/nixl-meta/meson.build"
+    stack.miniature.upstreams.change("ai-dynamo/nixl", meta, "# Elsewhere now.\n", "v1.5.3")
+    status = stack.bake(["nixl"], {"NIXL_REF": "v1.5.3"}, WITH_LAYER_CACHE)
+    assert status["state"] == "failed"
+    assert "nixl: there is no nixl-*-none-any.whl below /build" in "\n".join(status["lastLines"])
 
 
 def test_everything_is_compiled_again_on_demand(stack: Stack) -> None:
