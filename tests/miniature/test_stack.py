@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from tests.miniature.conftest import COMPILED, TARGETS, Stack
 
 # The first test waits for two boxes that bake everything.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
+
+BUILDER = "buildx_buildkit_rocm-build-box0"
 
 WITH_LAYER_CACHE = 'target "_common" {\n  no-cache = false\n}\n'
 
@@ -106,15 +109,15 @@ EOT
 """
 
 
-def shown(stack: Stack) -> dict[str, Any]:
-    """What the packages in the runtime image say."""
-    status = stack.bake(["imports"], {}, WITH_LAYER_CACHE + IMPORTS)
+def shown(stack: Stack, variables: Mapping[str, str]) -> tuple[BuildStatus, dict[str, Any]]:
+    """A bake of the runtime image, and what the packages in it say."""
+    status = stack.bake(["imports"], variables, WITH_LAYER_CACHE + IMPORTS)
     assert (status["state"], status["failingStep"]) == ("succeeded", None)
     log = stack.log()
     # Starting a server loads every plugin.
     assert any(re.fullmatch(r"#\d+ \S+ vLLM serves on the platform rocm", line) for line in log)
     found = (re.fullmatch(r"#\d+ \S+ shown: (\S+) (.*)", line) for line in log)
-    return {match[1]: json.loads(match[2]) for match in found if match}
+    return status, {match[1]: json.loads(match[2]) for match in found if match}
 
 
 def pinned(checkout: Path, name: str) -> str:
@@ -147,7 +150,8 @@ def built(checkout: Path) -> dict[str, Any]:
 
 
 def test_every_wheel_in_the_runtime_image_is_built_as_asked(stack: Stack, checkout: Path) -> None:
-    assert shown(stack) == built(checkout)
+    _, found = shown(stack, {})
+    assert found == built(checkout)
 
 
 def test_a_skew_of_atom_and_vllm_is_named_while_the_image_is_built(stack: Stack) -> None:
@@ -159,13 +163,35 @@ def test_a_skew_of_atom_and_vllm_is_named_while_the_image_is_built(stack: Stack)
     ) in line
 
 
-def compiled(status: BuildStatus) -> set[str]:
-    """The compile steps that ran, rather than came from the layer cache."""
+def results(status: BuildStatus) -> dict[str, tuple[int, int]]:
+    """Hits and misses of each compile step that ran, rather than came from the layer cache."""
     assert status["cache"] is not None
-    return {step["step"] for step in status["cache"]["steps"]}
+    return {step["step"]: (step["hits"], step["misses"]) for step in status["cache"]["steps"]}
+
+
+def compiled(status: BuildStatus) -> set[str]:
+    """The compile steps that ran."""
+    return set(results(status))
+
+
+def test_a_moved_version_rebuilds_only_what_depends_on_it(stack: Stack) -> None:
+    # Else BuildKit's own state would answer, and not the layer caches in the registry.
+    stack.kept.run("docker", "rm", "--force", BUILDER)
+    stack.kept.run("docker", "volume", "rm", f"{BUILDER}_state")
+    same = stack.bake(TARGETS, {}, WITH_LAYER_CACHE)
+    assert (same["state"], same["failingStep"]) == ("succeeded", None)
+    assert same["images"] == stack.cold["images"]
+    assert compiled(same) == set()
+    stack.miniature.upstreams.change("vllm-project/vllm", "NEWS", "a release later\n", "v0.33.1")
+    moved = stack.bake(TARGETS, {"VLLM_REF": "v0.33.1"}, WITH_LAYER_CACHE)
+    assert (moved["state"], moved["failingStep"]) == ("succeeded", None)
+    assert compiled(moved) == {"vllm"}
+    differ = {target for target in TARGETS if moved["images"][target] != stack.cold["images"][target]}
+    assert differ == {"vllm", "runtime"}
 
 
 def test_siblings_come_from_the_registry_when_they_are_published(stack: Stack) -> None:
+    # After the test of the layer caches, because it writes ones without the steps of what it takes from the registry.
     status = stack.bake(["torchvision", "cupy"], {"PUBLISHED_INPUTS": "1"})
     assert (status["state"], status["failingStep"]) == ("succeeded", None)
     outputs = stack.kept.job.foundation.outputs()
@@ -177,19 +203,6 @@ def test_siblings_come_from_the_registry_when_they_are_published(stack: Stack) -
     assert compiled(status) == {"torchvision"}
     # One that has only a wheel of its own is the same; one that stands on another image has that one's history as well.
     assert status["images"]["torchvision"] == stack.cold["images"]["torchvision"]
-
-
-def test_a_moved_version_rebuilds_only_what_depends_on_it(stack: Stack) -> None:
-    same = stack.bake(TARGETS, {}, WITH_LAYER_CACHE)
-    assert (same["state"], same["failingStep"]) == ("succeeded", None)
-    assert same["images"] == stack.cold["images"]
-    assert compiled(same) == set()
-    stack.miniature.upstreams.change("vllm-project/vllm", "NEWS", "a release later\n", "v0.33.1")
-    moved = stack.bake(TARGETS, {"VLLM_REF": "v0.33.1"}, WITH_LAYER_CACHE)
-    assert (moved["state"], moved["failingStep"]) == ("succeeded", None)
-    assert compiled(moved) == {"vllm"}
-    differ = {target for target in TARGETS if moved["images"][target] != stack.cold["images"][target]}
-    assert differ == {"vllm", "runtime"}
 
 
 def test_a_ref_that_upstream_does_not_have_is_named(stack: Stack) -> None:
@@ -221,3 +234,38 @@ def test_everything_is_compiled_again_on_demand(stack: Stack) -> None:
         step["step"]: step["hits"] + step["misses"] for step in cold["steps"]
     }
     assert status["images"] == stack.cold["images"]
+    # The first one's layers have every build argument of this one.
+    again = stack.bake(["triton", "nixl"], {"FORCE_RECACHE": "true"}, WITH_LAYER_CACHE)
+    assert (again["state"], again["failingStep"]) == ("succeeded", None)
+    assert results(again) == {step: of for step, of in results(status).items() if step in {"triton", "ucx", "nixl"}}
+    assert again["images"] == {target: stack.cold["images"][target] for target in ("triton", "nixl")}
+
+
+def test_other_settings(stack: Stack, checkout: Path) -> None:
+    """Several architectures, kernels compiled ahead, no FlyDSL, and as little of ROCm as there can be."""
+    variables = {
+        "PYTORCH_ROCM_ARCH": "gfx942;gfx950",
+        "PREBUILD_KERNELS": "1",
+        "USE_FLYDSL": "OFF",
+        "ROCM_PRUNE_PROFILE": "minimal",
+    }
+    status, found = shown(stack, variables)
+    modules = ["module_activation", "module_rmsnorm", "module_fmha_v3_fwd"]
+    ran = results(status)
+    assert ran.pop("aiter") == (0, len(modules))
+    # Sources for the GPU are compiled for the other list, and the host's come from the compile cache.
+    assert ran.keys() == {"pytorch", "torchvision", "cupy-wheel", "lmcache", "vllm"}
+    assert [step for step, (hits, misses) in ran.items() if not (hits and misses)] == []
+    both = "gfx942,gfx950"
+    version, settings, _ = built(checkout)["torch"]
+    assert found == {
+        **built(checkout),
+        "torch": [version, settings, both.split(",")],
+        "torchvision": [built(checkout)["torchvision"][0], both.replace(",", " ")],
+        "aiter": [{"level": 1, "modules": modules, "archs": both.split(",")}, [both] * len(modules)],
+        "flydsl": [False, False],
+        "cupy": [both.split(",")],
+        "lmcache": [built(checkout)["lmcache"][0], built(checkout)["lmcache"][1].replace("gfx950", both)],
+        "vllm": [built(checkout)["vllm"][0], both, built(checkout)["vllm"][2]],
+        "rocm": [[".info", "bin"]],
+    }
