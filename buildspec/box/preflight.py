@@ -9,7 +9,6 @@ import sys
 MIN_BUILDX = (0, 24)
 """The oldest that the bake file is tried with; what it needs most is ``validation``, since 0.19."""
 
-
 MIN_DOCKER = (20, 10)
 """The oldest that runs where there is only version 2 of control groups, as on Debian
 (https://docs.docker.com/engine/release-notes/20.10/)."""

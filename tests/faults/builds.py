@@ -42,23 +42,21 @@ done
 
 
 @contextmanager
-def bake_of(kept: KeptBox, step: str, arguments: Mapping[str, str] | None = None, more: str = "") -> Iterator[str]:
+def bake_of(kept: KeptBox, step: str, arguments: Mapping[str, str] | None = None, more: str = "") -> Iterator[None]:
     """Let the box's target be `step`, Dockerfile lines, above the toolchain of the real target.
 
-    Yields:
-        A word that is in the step's build argument NONCE, so that neither layer nor compile cache knows it, and in the
-        image: one that the registry had already would not be pushed.
+    A new word is in the step's build argument NONCE, so that neither layer nor compile cache knows it, and in the
+    image: one that the registry had already would not be pushed.
     """
     toolchain = (PROJECT_DIRECTORY / "docker/Dockerfile.cache-probe").read_text().partition("\nFROM toolchain")[0]
-    nonce = secrets.token_hex(8)
-    values = {"NONCE": nonce, **(arguments or {})}
+    values = {"NONCE": secrets.token_hex(8), **(arguments or {})}
     names = "".join(f"ARG {name}\n" for name in values)
     text = f"{toolchain}\nFROM toolchain AS build\n{names}{step}\n"
     text += 'RUN echo "$NONCE" >/nonce\nFROM scratch\nCOPY --from=build /nonce /\n'
     assigned = "".join(f'    {name} = "{value}"\n' for name, value in values.items())
     override = f'target "cache-probe" {{\n  dockerfile = "Dockerfile.fault"\n  args = {{\n{assigned}  }}\n{more}}}\n'
     with file_on(kept, DOCKERFILE, text), file_on(kept, OVERRIDE, override):
-        yield nonce
+        yield
 
 
 def compile_step(command: str) -> str:
@@ -73,11 +71,11 @@ def compile_step(command: str) -> str:
 
 
 @contextmanager
-def slow_compile(kept: KeptBox, files: int = FILES, pause: float = 0.3) -> Iterator[str]:
+def slow_compile(kept: KeptBox, files: int = FILES, pause: float = 0.3) -> Iterator[None]:
     """A bake with one compiling step of as many small files, with `pause` seconds after each."""
     step = f"COPY <<'end' /compile\n{COMPILE_SLOWLY}end\n" + compile_step("bash /compile")
-    with bake_of(kept, step, {"FILES": str(files), "PAUSE": str(pause)}) as nonce:
-        yield nonce
+    with bake_of(kept, step, {"FILES": str(files), "PAUSE": str(pause)}):
+        yield
 
 
 @dataclass
