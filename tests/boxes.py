@@ -27,6 +27,8 @@ BOX = {"layer": "box", "targets": ["cache-probe"]}
 BUILD_SECONDS = 900.0
 WAIT_SECONDS = 120.0
 UNIT = "rocm-build.service"
+BUILDER = "buildx_buildkit_rocm-build-box0"
+"""The container of a box's builder; what earlier builds left is in a volume, `BUILDER_state`."""
 _RUNTIME_DIRECTORY = "/run/rocm-build"
 
 

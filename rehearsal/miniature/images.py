@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 from rehearsal.network import GIT_ADDRESS
-from rehearsal.tools.images import AMI, move_to_oci_layout, trust
+from rehearsal.tools import oci
+from rehearsal.tools.images import AMI, trust
 from rehearsal.tools.store import entry, log_file, recipe_key
 from rehearsal.tools.tree import bootstrap
 
@@ -45,7 +46,7 @@ def machine_layer(authority: Path) -> Path:
         trust(tree, *_HOST_AUTHORITIES, authority)
         shutil.copytree(_FILES / "rocm", tree / "opt" / "rocm")
         (tree / "etc" / "gitconfig").write_text(_GIT_CONFIG)
-        move_to_oci_layout(tree, layouts / "rocm", log, _ENVIRONMENT)
+        oci.move_to_layout(tree, layouts / "rocm", log, _ENVIRONMENT)
         tree = directory / "rust"
         programs = tree / "usr/local/cargo/bin"
         programs.mkdir(parents=True)
@@ -54,10 +55,11 @@ def machine_layer(authority: Path) -> Path:
             # Not a link: rustc would look for its libraries beside the name that it was called by.
             (programs / program).write_text(f'#!/bin/sh\nexec /usr/bin/{program} "$@"\n')
             (programs / program).chmod(0o755)
-        move_to_oci_layout(tree, layouts / "rust", log, _ENVIRONMENT)
+        oci.move_to_layout(tree, layouts / "rust", log, _ENVIRONMENT)
 
     sources = [
         Path(__file__),
+        Path(oci.__file__),
         *_HOST_AUTHORITIES,
         authority,
         *sorted(path for path in _FILES.glob("rocm/**/*") if path.is_file()),

@@ -6,20 +6,15 @@ the packages of the user data are installed already, and `/opt/rocm-build-box/am
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import json
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from buildspec import user_data
 from rehearsal.console import run_logged
-from rehearsal.tools import engine
-from rehearsal.tools.store import cache_directory, entry, log_file, recipe_key, remove_tree
-from rehearsal.tools.system import SEARCH_PATH
+from rehearsal.tools import engine, oci
+from rehearsal.tools.store import cache_directory, entry, log_file, recipe_key
 from rehearsal.tools.tree import WITHOUT_DOCUMENTATION, bootstrap
 
 SUITE = "trixie"
@@ -54,54 +49,11 @@ def base_image(authority: Path) -> Path:
         tree = directory / "tree"
         bootstrap(SUITE, tree, _BASE_IMAGE, log)
         trust(tree, authority)
-        move_to_oci_layout(tree, directory / "layout", log)
+        oci.move_to_layout(tree, directory / "layout", log)
 
-    key = recipe_key(SUITE, _BASE_IMAGE, WITHOUT_DOCUMENTATION, authority.read_text())
+    recipe = Path(oci.__file__).read_text()
+    key = recipe_key(SUITE, _BASE_IMAGE, WITHOUT_DOCUMENTATION, recipe, authority.read_text())
     return entry("base-image", key, build, expect="1 to 2 minutes") / "layout"
-
-
-def move_to_oci_layout(tree: Path, directory: Path, log: Path, environment: Sequence[str] = ()) -> None:
-    """Make an OCI image layout (image-spec 1.1) of a root file system: one layer, tagged `latest`.
-
-    Args:
-        tree: is removed.
-        directory: is made.
-        log: where the output of tar goes.
-        environment: what the image sets besides PATH, as `NAME=value`.
-    """
-    layer = directory.with_suffix(".tar")
-    directory.mkdir(parents=True)
-    run_logged("tar", ["tar", "--numeric-owner", "-C", tree, "-cf", layer, "--exclude=./dev/*", "."], log)
-    remove_tree(tree)
-    content = layer.read_bytes()
-    layer.unlink()
-    blobs = directory / "blobs" / "sha256"
-    blobs.mkdir(parents=True)
-
-    def blob(content: bytes, media_type: str) -> dict[str, object]:
-        digest = hashlib.sha256(content).hexdigest()
-        (blobs / digest).write_bytes(content)
-        return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(content)}
-
-    config = {
-        "architecture": "amd64",
-        "os": "linux",
-        "config": {"Env": [f"PATH={SEARCH_PATH}", *environment], "Cmd": ["bash"]},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(content).hexdigest()}"]},
-    }
-    manifest = {
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "config": blob(json.dumps(config).encode(), "application/vnd.oci.image.config.v1+json"),
-        "layers": [
-            # Level 1: unpacking at the start of a bake matters, the size on this disk does not.
-            blob(gzip.compress(content, compresslevel=1, mtime=0), "application/vnd.oci.image.layer.v1.tar+gzip")
-        ],
-    }
-    reference = blob(json.dumps(manifest).encode(), "application/vnd.oci.image.manifest.v1+json")
-    reference["annotations"] = {"org.opencontainers.image.ref.name": "latest"}
-    (directory / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [reference]}))
-    (directory / "oci-layout").write_text(json.dumps({"imageLayoutVersion": "1.0.0"}))
 
 
 def _write_buildkit_image(tree: Path, archive: Path) -> None:

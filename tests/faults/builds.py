@@ -16,13 +16,12 @@ from buildspec.box import config as box
 from rehearsal.builds import read_status
 from rehearsal.cloud.credentials import Credential
 from rehearsal.stacks import PROJECT_DIRECTORY
-from tests.boxes import KeptBox, file_on, until
+from tests.boxes import BUILDER, KeptBox, file_on, until
 
 CREDENTIALS_UNIT = "rocm-build-credentials.service"
 CONTEXT = "/opt/rocm-build-box"
 OVERRIDE = f"{CONTEXT}/ami/99-fault.hcl"
 DOCKERFILE = f"{CONTEXT}/docker/Dockerfile.fault"
-BUILDER = "buildx_buildkit_rocm-build-box0"
 BUILDX = "/usr/libexec/docker/cli-plugins/docker-buildx"
 DOCKER_DIRECTORY = "/var/lib/docker"
 DOCKER_INODES = 2_000_000

@@ -11,8 +11,8 @@ from importlib import import_module
 import pytest
 
 from buildspec.box.status import BuildStatus
-from tests.boxes import UNIT, KeptBox, until
-from tests.faults.builds import BUILDER, docker_is, slow_compile, steps_running
+from tests.boxes import BUILDER, UNIT, KeptBox, until
+from tests.faults.builds import docker_is, slow_compile, steps_running
 from tests.faults.expected import ExpectedStatus, cases, expected
 
 KIND = "running"
