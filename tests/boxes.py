@@ -73,8 +73,14 @@ class Job:
 
     def requests(self) -> list[dict[str, Any]]:
         """Every request that the region has answered."""
-        lines = (self.region.cloud.directory / "requests.jsonl").read_text().splitlines()
-        return [json.loads(line) for line in lines]
+        return self._journal("requests.jsonl")
+
+    def issued(self) -> list[dict[str, Any]]:
+        """Every key and token that the region has issued."""
+        return self._journal("issued.jsonl")
+
+    def _journal(self, name: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.region.cloud.directory / name).read_text().splitlines()]
 
     def log_of(self, outputs: BuildOutputs) -> str:
         s3 = self.region.cloud.client("s3")

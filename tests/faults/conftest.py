@@ -9,7 +9,7 @@ import pytest
 
 from rehearsal.setup import Setup
 from tests.boxes import BOX, UNIT, Job, KeptBox, foundation_up, until
-from tests.faults.builds import is_in
+from tests.builds import is_in
 
 
 @pytest.fixture(scope="package")

@@ -12,7 +12,7 @@ import pytest
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import BUILDER, UNIT, KeptBox, until
-from tests.faults.builds import docker_is, slow_compile, steps_running
+from tests.builds import docker_is, slow_compile, steps_running
 from tests.faults.expected import ExpectedStatus, cases, expected
 
 KIND = "running"

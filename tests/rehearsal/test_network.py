@@ -21,19 +21,21 @@ import pytest
 from rehearsal.cloud import REGISTRY_HOST
 from rehearsal.network import AWS_ADDRESS, DNS_ADDRESS, METADATA_ADDRESS, S3_ADDRESS, Edge
 from rehearsal.reachability import NOTHING, Egress, Reach
-from rehearsal.tools.system import can_boot, which
+from rehearsal.setup import Setup
+from tests.conftest import cannot_run
 
 T = TypeVar("T")
-_NEEDED = ("ip", "nft", "slirp4netns", "dnsmasq", "setpriv")
-pytestmark = pytest.mark.skipif(
-    can_boot() is not None or any(which(program) is None for program in _NEEDED),
-    reason=f"needs root on Linux and {', '.join(_NEEDED)}",
-)
 BOX = "0123abcd"
 HTTPS = Egress("tcp", (443, 443), "0.0.0.0/0")
 ALL = Egress("-1", None, "0.0.0.0/0")
 # Longer than any answer here takes, shorter than the first repetition of a lost packet.
 PATIENCE = 0.9
+
+
+@pytest.fixture(scope="module", autouse=True)
+def able(setup: Setup) -> None:
+    if setup.cannot_boot is not None:
+        cannot_run(f"needs what a booted box does: {setup.cannot_boot}")
 
 
 def in_namespace(name: str, function: Callable[[], T]) -> T:
@@ -57,7 +59,7 @@ def own_address() -> str:
         try:
             probe.connect(("192.0.2.1", 9))
         except OSError:
-            pytest.skip("needs a network interface besides loopback")
+            cannot_run("needs a network interface besides loopback")
         return str(probe.getsockname()[0])
 
 

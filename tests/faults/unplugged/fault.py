@@ -5,7 +5,7 @@ from __future__ import annotations
 from buildspec.box.status import BuildStatus
 from rehearsal.builds import read_status, wait_for_power_off
 from tests.boxes import KeptBox, read_token
-from tests.faults.builds import compiling
+from tests.builds import compiling
 
 
 def build(kept: KeptBox) -> tuple[BuildStatus, str]:

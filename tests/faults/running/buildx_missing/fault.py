@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import other_buildx
+from tests.builds import other_buildx
 
 
 def build(kept: KeptBox) -> BuildStatus:

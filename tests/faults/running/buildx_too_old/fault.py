@@ -6,7 +6,7 @@ import json
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import other_buildx
+from tests.builds import other_buildx
 
 METADATA = json.dumps({"SchemaVersion": "0.1.0", "Vendor": "Docker Inc.", "ShortDescription": "Builds"})
 VERSION = "github.com/docker/buildx 0.13.1+ds1 0.13.1+ds1-3"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from buildspec.box.status import BuildStatus
 from rehearsal.cloud.errors import ApiError
 from tests.boxes import KeptBox
-from tests.faults.builds import bake_of
+from tests.builds import bake_of
 
 
 def build(kept: KeptBox) -> BuildStatus:

@@ -14,7 +14,7 @@ from buildspec.box import config as box
 from buildspec.box.status import BuildStatus
 from rehearsal.builds import read_status
 from tests.boxes import UNIT, KeptBox, file_on
-from tests.faults.builds import CREDENTIALS_UNIT, drop_in, forget_session
+from tests.builds import CREDENTIALS_UNIT, drop_in, forget_session
 
 LIBRARY = "/opt/clock.so"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import bake_of, docker_file_system, docker_uses
+from tests.builds import bake_of, docker_file_system, docker_uses
 
 FILL = "RUN head --bytes=64G /dev/zero >/hoard"
 

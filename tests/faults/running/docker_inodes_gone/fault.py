@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import bake_of, docker_file_system, docker_uses
+from tests.builds import bake_of, docker_file_system, docker_uses
 
 # A shell ends when it cannot open a file for a built-in command.
 FILL = "RUN mkdir /hoard; cd /hoard; n=0; while true; do : >$n; n=$((n+1)); done"

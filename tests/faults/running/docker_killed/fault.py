@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox, until
-from tests.faults.builds import compiling, docker_is
+from tests.builds import compiling, docker_is
 
 
 def build(kept: KeptBox) -> BuildStatus:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import full_file_system
+from tests.builds import full_file_system
 
 
 def build(kept: KeptBox) -> BuildStatus:

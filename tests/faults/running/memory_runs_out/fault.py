@@ -6,8 +6,8 @@ import subprocess
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox, until
+from tests.builds import bake_of, compile_step
 from tests.control_group import small_group
-from tests.faults.builds import bake_of, compile_step
 
 # It keeps its last lines, of which there is one that does not end; known by its number.
 EATER = "tail --lines=424242"

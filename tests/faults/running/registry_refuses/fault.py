@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox, without_action
-from tests.faults.builds import bake_of
+from tests.builds import bake_of
 
 
 def build(kept: KeptBox) -> BuildStatus:

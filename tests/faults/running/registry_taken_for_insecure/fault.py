@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import bake_variable
+from tests.builds import bake_variable
 
 
 def build(kept: KeptBox) -> BuildStatus:

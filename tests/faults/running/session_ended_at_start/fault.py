@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import forget_session, short_sessions
+from tests.builds import forget_session, short_sessions
 
 
 def build(kept: KeptBox) -> BuildStatus:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import FILES, compiling, forget_session, sessions_of
+from tests.builds import FILES, compiling, forget_session, sessions_of
 
 
 def build(kept: KeptBox) -> BuildStatus:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import FILES, cached, compiling
+from tests.builds import FILES, cached, compiling
 
 
 def build(kept: KeptBox) -> BuildStatus:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from buildspec.box.status import BuildStatus
 from rehearsal.network import S3_ADDRESS
 from tests.boxes import KeptBox
-from tests.faults.builds import FILES, compiling
+from tests.builds import FILES, compiling
 
 MINUTE = timedelta(minutes=1)
 RULES = "".join(

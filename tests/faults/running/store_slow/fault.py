@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import cached, slow_compile
+from tests.builds import cached, slow_compile
 
 FILES = 4
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import UNIT, KeptBox
-from tests.faults.builds import compiling, drop_in
+from tests.builds import compiling, drop_in
 
 
 def build(kept: KeptBox) -> BuildStatus:

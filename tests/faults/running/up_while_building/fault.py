@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import BOX, UNIT, KeptBox
-from tests.faults.builds import compiling
+from tests.builds import compiling
 
 
 def build(kept: KeptBox) -> BuildStatus:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import CREDENTIALS_UNIT, FILES, compiling, forget_session, sessions_of, short_sessions
+from tests.builds import CREDENTIALS_UNIT, FILES, compiling, forget_session, sessions_of, short_sessions
 
 
 def build(kept: KeptBox) -> BuildStatus:

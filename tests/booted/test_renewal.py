@@ -6,7 +6,6 @@ less than two minutes are left, soon does, as near the end of a real one.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from buildspec.box.status import BuildStatus
 from tests.boxes import KeptBox
-from tests.faults.builds import CacheWatch, forget_session, sessions_of, short_sessions, slow_compile
+from tests.builds import CacheWatch, forget_session, sessions_of, short_sessions, slow_compile
 
 pytestmark = pytest.mark.slow
 
@@ -47,11 +46,8 @@ def long_step(kept: KeptBox) -> LongStep:
 
 def expiry(kept: KeptBox, key_id: str) -> datetime:
     """When STS said that this key would end."""
-    for line in (kept.job.region.cloud.directory / "issued.jsonl").read_text().splitlines():
-        entry = json.loads(line)
-        if entry["value"] == key_id:
-            return datetime.fromisoformat(entry["expires"])
-    raise KeyError(key_id)
+    (entry,) = (entry for entry in kept.job.issued() if entry["value"] == key_id)
+    return datetime.fromisoformat(entry["expires"])
 
 
 def test_the_step_writes_with_one_session_after_the_other(kept: KeptBox, long_step: LongStep) -> None:

@@ -148,9 +148,11 @@ def short_sessions(kept: KeptBox, life: timedelta) -> Iterator[None]:
 
 def sessions_of(kept: KeptBox) -> list[str]:
     """The ids of the cache role's keys, in the order in which STS has issued them."""
-    lines = (kept.job.region.cloud.directory / "issued.jsonl").read_text().splitlines()
-    entries = [json.loads(line) for line in lines]
-    return [entry["value"] for entry in entries if entry["kind"] == "AccessKeyId" and "-cache/" in entry["principal"]]
+    return [
+        entry["value"]
+        for entry in kept.job.issued()
+        if entry["kind"] == "AccessKeyId" and "-cache/" in entry["principal"]
+    ]
 
 
 def is_in(kept: KeptBox, phase: str) -> bool:

@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 
 from rehearsal import leaks
 from tests.boxes import KeptBox, until
-from tests.faults.builds import bake_of, forget_session, is_in, sessions_of, slow_compile
+from tests.builds import bake_of, forget_session, is_in, sessions_of, slow_compile
 
 HERE = Path(__file__).parent / "escape"
 METADATA = "169.254.169.254"

@@ -1,0 +1,69 @@
+"""An `up` that is killed while the engine makes one thing: AWS has it, and Pulumi's state has not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+
+from rehearsal.console import StepError
+from rehearsal.stacks import Stack
+from tests.boxes import BOX, Job
+
+FOUNDATION = "second"
+"""A foundation beside the one that the kept box is on."""
+
+
+def another_foundation(job: Job) -> Stack:
+    return job.workspace.stack(FOUNDATION, {"layer": "foundation", "protect": False})
+
+
+def over_the_foundation(job: Job) -> Stack:
+    return job.workspace.stack("killed", BOX)
+
+
+def start(stack: Stack) -> subprocess.Popen[bytes]:
+    return stack.start("up", "--yes", "--skip-preview")
+
+
+def kill(command: subprocess.Popen[bytes]) -> None:
+    """Engine, program and providers at once, as when the machine goes away."""
+    os.killpg(command.pid, signal.SIGKILL)
+    command.wait()
+
+
+@dataclass(frozen=True)
+class State:
+    """Of a stack whose `up` runs: the types of what is being made, and the URNs of what is."""
+
+    being_made: frozenset[str]
+    made: frozenset[str]
+
+    @classmethod
+    def of(cls, stack: Stack) -> State | None:
+        """None when the file is just being written: it has no end then."""
+        try:
+            deployment = json.loads(stack.export())["deployment"]
+        except StepError as error:
+            if not any("EOF" in line for line in error.last_lines):
+                raise
+            return None
+        return cls(
+            frozenset(operation["resource"]["type"] for operation in deployment.get("pending_operations", [])),
+            frozenset(resource["urn"] for resource in deployment.get("resources", [])),
+        )
+
+
+def kill_while_making(job: Job, stack: Stack, kind: str, service: str, operation: str) -> None:
+    """Kill an `up` that looks, by that operation, at what it made of a type, once all else that it made is stored."""
+    with job.region.cloud.faults.slow(50.0, service, operation) as looking:
+        command = start(stack)
+        before, now = None, State.of(stack)
+        while now is None or not looking.met or now != before or now.being_made != {kind}:
+            assert command.poll() is None
+            time.sleep(2)
+            before, now = now, State.of(stack)
+        kill(command)
