@@ -82,7 +82,7 @@ ifneq (,$(and $(VENV_KEY),$(filter build-% list-vars,$(MAKECMDGOALS))))
 include .build/bake.mk
 ifneq ($(file <rocm-bake.hcl),$(file <.build/rocm-bake.hcl))
 .build/bake.mk: differs
-differs:
+.PHONY: differs
 endif
 .build/bake.mk: scripts/bake_fragment.py buildspec/bakefile.py | $(VENV)/.complete
 	@$(PYTHON) -m scripts.bake_fragment rocm-bake.hcl $(@D)

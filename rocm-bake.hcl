@@ -59,8 +59,8 @@ known = {
   release = "^[0-9]+(\\.[0-9]+)+([-+.]?[A-Za-z0-9]+)*$"
 
   # A moving ref would be served from the layer cache for ever once built, and an update would silently do nothing. A value alone
-  # tells a tag from a branch only when it looks like a release or says that it is a tag.
-  fixed_ref       = "^(v?[0-9]+(\\.[0-9]+)+([-+._]?[A-Za-z0-9]+)*|refs/tags/[^\\s~^:?*\\[\\\\]+|[0-9a-f]{40})$"
+  # tells a tag from a branch only when it looks like a release, which v1.22.x does not, or says that it is a tag.
+  fixed_ref       = "^(v?[0-9]+(\\.[0-9]+)+(([-+._]?[A-Za-z0-9]+)*([A-Za-z0-9][xX]|[-+._]?[A-WYZa-wyz0-9]))?|refs/tags/[^\\s~^:?*\\[\\\\]+|[0-9a-f]{40})$"
   fixed_ref_means = "a release tag such as v1.2.3, another tag as refs/tags/NAME, or a full commit of 40 digits, never a branch"
 
   # With the target features that a build may pin.

@@ -61,16 +61,19 @@ def load(path: Path) -> BakeFile:
         is neither a literal string nor its own in ``known.default``, or an entry there that no variable takes
     :raises OSError: the file cannot be read
     """
+    content = path.read_bytes()
     try:
         # python-hcl2 quotes names and strings as the file does, and evaluates nothing.
         document = hcl2.loads(
-            path.read_text(encoding="utf-8"),
-            serialization_options=hcl2.SerializationOptions(with_comments=False),
+            content.decode("utf-8"), serialization_options=hcl2.SerializationOptions(with_comments=False)
         )
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise BakeFileError(f"{path}:{line}: not UTF-8: byte 0x{content[error.start]:02x}") from error
     except UnexpectedInput as error:
         raise BakeFileError(f"{path}:{error.line}: not valid HCL: unexpected input at column {error.column}") from error
 
-    defaults = document.get("known", {}).get("default", {})
+    defaults = _object(_object(document, "known", f"{path}"), "default", f"{path}: known")
     variables = {
         name: Variable(
             name,
@@ -101,7 +104,7 @@ def _blocks(document: dict[str, Any], kind: str, path: Path) -> list[tuple[str, 
         label, body = next(iter(block.items()))
         if not (len(block) == 1 and label.startswith('"') and isinstance(body, dict) and "__is_block__" in body):
             raise BakeFileError(f"{path}: a {kind} block has one name, in double quotes")
-        name = _unquote(label)
+        name = _unquote(label, f"{path}: {kind}")
         where = f"{path}: {kind} {name}"
         if name in seen:
             raise BakeFileError(f"{where} is declared a second time; keep one of the two")
@@ -116,21 +119,31 @@ def _default(name: str, body: dict[str, Any], defaults: dict[str, Any], where: s
     return _string(body, "default", where)
 
 
+def _object(body: dict[str, Any], attribute: str, where: str) -> dict[str, Any]:
+    value = body.get(attribute, {})
+    if not isinstance(value, dict):
+        raise BakeFileError(f"{where}: {attribute} is {value}; write it as an object, in braces")
+    return value
+
+
 def _string(body: dict[str, Any], attribute: str, where: str) -> str:
     value = body.get(attribute)
     if not isinstance(value, str) or not value.startswith('"') or "${" in value or "%{" in value:
         found = "is missing" if value is None else f"is {value}"
         raise BakeFileError(f"{where}: {attribute} {found}; write it as a literal string in double quotes")
-    return _unquote(value)
+    return _unquote(value, f"{where}: {attribute}")
 
 
 def _strings(body: dict[str, Any], attribute: str, where: str) -> tuple[str, ...]:
     value = body.get(attribute, [])
     if not isinstance(value, list) or not all(isinstance(item, str) and item.startswith('"') for item in value):
         raise BakeFileError(f"{where}: {attribute} is {value}; write it as a list of literal strings")
-    return tuple(_unquote(item) for item in value)
+    return tuple(_unquote(item, f"{where}: {attribute}") for item in value)
 
 
-def _unquote(literal: str) -> str:
-    # HCL's escapes in a string without templates are JSON's.
-    return str(json.loads(literal))
+def _unquote(literal: str, where: str) -> str:
+    try:
+        # HCL's escapes in a string without templates are JSON's.
+        return str(json.loads(literal))
+    except json.JSONDecodeError as error:
+        raise BakeFileError(f"{where} is {literal}: {error.msg} at column {error.colno}") from error

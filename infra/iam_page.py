@@ -124,7 +124,9 @@ def _code(values: Sequence[str]) -> str:
 
 def main(arguments: Sequence[str], path: Path = PAGE) -> int:
     """Write `path`, or with `--check` compare it; return the exit status."""
-    return generated_page.main(arguments, path, page(), module="infra.iam_page", source="infra/iam.py")
+    return generated_page.main(
+        arguments, path, page(), module="infra.iam_page", sources="infra/iam.py or rocm-bake.hcl"
+    )
 
 
 if __name__ == "__main__":

@@ -33,9 +33,15 @@ def revision(checkout: Path, paths: Sequence[str]) -> Revision:
     """Return the commit of `checkout`; only changes under `paths` make it dirty, because only they reach an image.
 
     Raises:
-        VcsError: `checkout` is not a git checkout with a commit, or there is no git.
+        VcsError: `checkout` is not a git checkout with a commit, its repository has none of `paths`, or there is no
+            git.
     """
     commit, seconds = _git(checkout, "show", "--no-patch", "--format=%H %ct", "HEAD").split()
+    if not _git(checkout, "ls-files", "--", *paths):
+        raise VcsError(
+            f"{checkout}: the repository that it is in tracks none of {', '.join(paths)}: it is another one's.\n"
+            "The commit labels the images, so the program runs from a git checkout of its own files."
+        )
     dirty = _git(checkout, "status", "--porcelain", "--untracked-files=all", "--", *paths)
     date = datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Revision(ref=f"{commit}-dirty" if dirty else commit, date=date)

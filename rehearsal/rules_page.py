@@ -87,7 +87,7 @@ def _test(rule: Rule[Any]) -> str:
 
 def main(arguments: Sequence[str], path: Path = PAGE) -> int:
     """Write `path`, or with `--check` compare it; return the exit status."""
-    return generated_page.main(arguments, path, page(), module="rehearsal.rules_page", source="rehearsal/cloud/rules")
+    return generated_page.main(arguments, path, page(), module="rehearsal.rules_page", sources="rehearsal/cloud/rules")
 
 
 if __name__ == "__main__":

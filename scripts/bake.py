@@ -16,7 +16,8 @@ from scripts import supplied
 
 BAKE = ("docker", "buildx", "bake", "--file", "rocm-bake.hcl")
 
-_SET_ARGUMENT = re.compile(r"[^=]*\.args\.(?P<name>[^=]+)=(?P<value>.*)", re.DOTALL)
+# Bake takes `+=` as well, and an argument without a value from the environment.
+_SET_ARGUMENT = re.compile(r"[^=]*\.args\.(?P<name>[^=]+?)\+?(=(?P<value>.*))?", re.DOTALL)
 
 
 class UsageError(ValueError):
@@ -36,7 +37,7 @@ def extra_arguments(text: str, variables: Sequence[str], target: str) -> list[st
         assignment = following if word == "--set" else word.removeprefix("--set=") if "--set=" in word else ""
         found = _SET_ARGUMENT.fullmatch(assignment)
         if found is not None and found["name"] in variables:
-            name, value = found["name"], shlex.quote(found["value"])
+            name, value = found["name"], "..." if found["value"] is None else shlex.quote(found["value"])
             raise UsageError(
                 f"BAKE_EXTRA: --set {assignment}: {name} is a bake variable, and an argument of that name does not set "
                 "it: the value is not checked, and tags, labels, caches and the other arguments keep the one before. "

@@ -31,7 +31,8 @@ PLACES = {
 }
 """File and pattern of a value to the variable whose default it has to be; each pattern is found at least once."""
 
-_ARG = re.compile(r"^\s*ARG\s+(?P<name>\w+)=(?P<value>.*?)\s*$", re.MULTILINE | re.IGNORECASE)
+_ARG = re.compile(r"^[ \t]*ARG[ \t]+(?P<names>.*)$", re.MULTILINE | re.IGNORECASE)
+_DEFAULT = re.compile(r"(?P<name>\w+)=(?P<value>\S*)")
 
 
 def in_make(checkout: Path) -> dict[str, tuple[str, str]]:
@@ -61,14 +62,15 @@ def differences(checkout: Path) -> Iterator[str]:
     for path in sorted((checkout / "docker").glob("Dockerfile*")):
         text = path.read_text(encoding="utf-8")
         page = path.relative_to(checkout).as_posix()
-        for found in _ARG.finditer(text):
-            name = found["name"]
-            if name in defaults:
-                line = text.count("\n", 0, found.start("name")) + 1
-                yield (
-                    f"{page}:{line}: ARG {name} has a default of its own, {found['value']}; "
-                    f"run: sed -i 's/ARG {name}=.*/ARG {name}/' {page}"
-                )
+        for argument in _ARG.finditer(text):
+            line = text.count("\n", 0, argument.start()) + 1
+            for found in _DEFAULT.finditer(argument["names"]):
+                name = found["name"]
+                if name in defaults:
+                    yield (
+                        f"{page}:{line}: ARG {name} has a default of its own, {found['value']}; "
+                        f"run: sed -i '{line}s/\\b{name}=[^ ]*/{name}/' {page}"
+                    )
     for (page, pattern), name in PLACES.items():
         text = (checkout / page).read_text(encoding="utf-8")
         values = {found["value"] for found in re.finditer(pattern, text)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -40,29 +41,31 @@ class Registry:
         """The image's VERSION_LABEL, or None without one.
 
         :raises MissingError: there is no such tag
-        :raises UnreachableError: the registry did not answer, or refused
+        :raises UnreachableError: the registry did not answer, or refused, or its answer is none
         """
-        manifest = self._get(f"manifests/{tag}")
-        if "manifests" in manifest:
-            # The other entries are attestations, with the platform "unknown".
-            images = [entry for entry in manifest["manifests"] if entry["platform"]["os"] != "unknown"]
-            manifest = self._get(f"manifests/{images[0]['digest']}")
-        config = self._get(f"blobs/{manifest['config']['digest']}")
-        labels = config.get("config", {}).get("Labels") or {}
-        version = labels.get(VERSION_LABEL)
+        try:
+            manifest = self._get(f"manifests/{tag}")
+            if "manifests" in manifest:
+                # The other entries are attestations, with the platform "unknown".
+                images = [entry for entry in manifest["manifests"] if entry.get("platform", {}).get("os") != "unknown"]
+                manifest = self._get(f"manifests/{images[0]['digest']}")
+            config = self._get(f"blobs/{manifest['config']['digest']}")
+            labels = config.get("config", {}).get("Labels") or {}
+            version = labels.get(VERSION_LABEL)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise UnreachableError(f"{self.host}: what it has as {self.repository}:{tag} is no image") from error
         return None if version is None else str(version)
 
-    def _get(self, path: str) -> dict[str, Any]:
+    def _get(self, path: str) -> Any:
         scheme = "http" if self.insecure else "https"
         url = f"{scheme}://{self.host}/v2/{self.repository}/{path}"
         request = urllib.request.Request(url, headers={"Accept": ", ".join(_MANIFESTS)})  # noqa: S310  (http or https)
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
-                body: dict[str, Any] = json.load(answer)
-                return body
+                return json.load(answer)
         except urllib.error.HTTPError as error:
             if error.code == 404:
                 raise MissingError(f"{self.host} has no {self.repository} {path}") from error
             raise UnreachableError(f"{self.host} answered {error.code} {error.reason}") from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise UnreachableError(f"{self.host}: {error}") from error

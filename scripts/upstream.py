@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 TIMEOUT_SECONDS = 120
-_COMMIT = re.compile(r"[0-9a-f]{40}")
+COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class UnreachableError(Exception):
@@ -31,8 +31,10 @@ def tags(repository: str) -> frozenset[str]:
     return frozenset(line.split("\t")[1].removeprefix("refs/tags/") for line in lines)
 
 
-def file_at(repository: str, ref: str, path: str) -> str:
+def file_at(repository: str, ref: str, path: str, *, may_be_branch: bool = False) -> str:
     """The text of one file at a tag or full commit, without the rest of the repository.
+
+    With `may_be_branch` a plain name is a branch's when there is no such tag.
 
     :raises UnreachableError: the repository did not answer
     :raises MissingError: it has no such ref, or no such file there
@@ -44,7 +46,9 @@ def file_at(repository: str, ref: str, path: str) -> str:
         # Trees and files are fetched when `show` comes to them.
         _git(*at, "config", "remote.origin.promisor", "true")
         _git(*at, "config", "remote.origin.partialclonefilter", "tree:0")
-        full = ref if _COMMIT.fullmatch(ref) or ref.startswith("refs/") else f"refs/tags/{ref}"
+        # Of a plain name git itself takes the tag before the branch.
+        is_full = COMMIT.fullmatch(ref) or ref.startswith("refs/") or may_be_branch
+        full = ref if is_full else f"refs/tags/{ref}"
         try:
             _git(*at, "fetch", "--quiet", "--depth=1", "--filter=tree:0", "origin", full)
         except UnreachableError as error:

@@ -125,8 +125,11 @@ def _release(variable: str, release: Release, values: Mapping[str, str]) -> Find
     numbers = {number for tag in tags if (number := release.number(tag)) is not None}
     if not numbers:
         return Finding(variable, value, about, f"{repository} has no release tag", to_do=True)
-    # ROCM_VERSION names a base image and goes on after the release's number: 10.1.0-full.
-    current = release.number(value.removeprefix("refs/tags/").split("-")[0])
+    tag = value.removeprefix("refs/tags/")
+    if variable.endswith("_REF") and tag not in tags and not upstream.COMMIT.fullmatch(value):
+        return Finding(variable, value, about, f"{repository} has no tag {value}", to_do=True)
+    # It names a base image and goes on after the release's number: 10.1.0-full.
+    current = release.number(tag.partition("-")[0] if variable == "ROCM_VERSION" else tag)
     if current is None:
         shown = ".".join(map(str, max(numbers)))
         return Finding(variable, value, f"{about} {shown}", "no release number; not compared")
@@ -135,9 +138,6 @@ def _release(variable: str, release: Release, values: Mapping[str, str]) -> Find
     known = {number[:length] for number in numbers}
     newest = max(known)
     about = f"{about} {'.'.join(map(str, newest))}"
-    is_tag = value in tags or value.removeprefix("refs/tags/") in tags
-    if variable.endswith("_REF") and not is_tag:
-        return Finding(variable, value, about, f"{repository} has no tag {value}", to_do=True)
     if current not in known:
         return Finding(variable, value, about, f"{repository} has no release {value}", to_do=True)
     if newest > current:
@@ -156,7 +156,8 @@ def _rust(values: Mapping[str, str]) -> Finding:
 
 def _triton(values: Mapping[str, str]) -> Finding:
     ref = values["GIT_REF"] or f"v{values['PYTORCH_VERSION']}"
-    pin = upstream.file_at(RELEASES["PYTORCH_VERSION"].repository, ref, TRITON_PIN).strip()
+    repository = RELEASES["PYTORCH_VERSION"].repository
+    pin = upstream.file_at(repository, ref, TRITON_PIN, may_be_branch=bool(values["GIT_REF"])).strip()
     return _same("TRITON_REF", values, pin, f"PyTorch {ref}: Triton {pin}")
 
 
@@ -197,7 +198,7 @@ def _wheel(variable: str, image: str, registry: published.Registry, values: Mapp
         return Finding(variable, value, about, f"not there; build it: make build-{image}", to_do=True)
     if version is None:
         return Finding(variable, value, about, f"has no label {published.VERSION_LABEL}; not compared", unknown=True)
-    if version == value:
+    if version.removeprefix("refs/tags/") == value.removeprefix("refs/tags/"):
         return Finding(variable, value, about, "the same")
     return Finding(variable, value, about, f"is {version}; build it: make build-{image}", to_do=True)
 

@@ -294,7 +294,7 @@ REFUSALS = [
             "or a full commit of 40 digits, never a branch.",
         )
         for name in REFS
-        for value in ["main", "release/2.15", "refs/heads/v1.2.3", COMMIT[:12]]
+        for value in ["main", "release/2.15", "refs/heads/v1.2.3", "v1.22.x", COMMIT[:12]]
     ],
     *[refused(name, value, "a release number such as ") for name in RELEASES for value in ["main", "v1.2.3"]],
     refused("GIT_REF", "a b", "one git ref, such as refs/heads/develop"),

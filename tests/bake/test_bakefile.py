@@ -69,6 +69,12 @@ def test_dockerfile_takes_every_argument_that_bake_passes(bake: Bake, checkout: 
             r":\d: not valid HCL: unexpected input at column \d+",
         ),
         (
+            'variable "A" {\n  default = "2.15\\q0"\n  description = "d"\n}\n',
+            r": variable A: default is \"2\.15\\q0\": Invalid \\escape at column 6",
+        ),
+        ("known = 5\n", ": known is 5; write it as an object, in braces"),
+        ("known = {\n  default = 3\n}\n", ": known: default is 3; write it as an object, in braces"),
+        (
             'variable "A" {\n  default = true\n  description = "d"\n}\n',
             ": variable A: default is True; write it as a literal string in double quotes",
         ),
@@ -113,6 +119,14 @@ def test_reader_refuses(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(bakefile.BakeFileError) as refused:
         bakefile.load(path)
     assert re.fullmatch(re.escape(str(path)) + message + ".*", str(refused.value))
+
+
+def test_reader_refuses_what_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "some-bake.hcl"
+    path.write_bytes(b"# one\n# tw\xf6\n")
+    with pytest.raises(bakefile.BakeFileError) as refused:
+        bakefile.load(path)
+    assert str(refused.value) == f"{path}:2: not UTF-8: byte 0xf6"
 
 
 def test_reader_finds_defaults_in_their_table(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """An `up` that is killed half way, on the real engine: a folder of `interrupted` each.
 
 `fault.py` has the stack, how its `up` is killed, and how what it has made is deleted; `expected.toml` has the kind of
-that, and what the next `up` comes to and says. Whatever it is, the one after that makes the stack whole, and `destroy`
-leaves nothing.
+that, and what the next `up` comes to and says. Whatever it is, the stack is whole after that, and `destroy` leaves
+nothing.
 """
 
 from __future__ import annotations
@@ -42,13 +42,12 @@ def test_an_up_that_is_killed_half_way(job: Job, case: str) -> None:
     assert again.returncode == wanted["exit_code"], said
     assert [text for name in lost for text in missing(wanted["says"], [said], {"lost": name})] == []
     assert "Traceback" not in said
-    if wanted["exit_code"]:
-        assert {name for kind, name in inventory.take(cloud) - before if kind == wanted["lost"]} - stored == lost
     places = {"output": iter([said.encode()]), "state": iter([stack.export().encode()])}
     assert leaks.search(places, leaks.issued_secrets(job.region)) == set()
 
     for name in lost:
         fault.delete(cloud, name)
-    stack.up()
+    if wanted["exit_code"]:
+        stack.up()
     stack.destroy()
     assert inventory.take(cloud) == before

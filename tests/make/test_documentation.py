@@ -107,7 +107,14 @@ def test_a_default_changed_in_a_page_alone(documented: Tree) -> None:
             "ARG SCCACHE_VERSION",
             "ARG SCCACHE_VERSION=0.18.0",
             "docker/Dockerfile.sccache:2: ARG SCCACHE_VERSION has a default of its own, 0.18.0; "
-            "run: sed -i 's/ARG SCCACHE_VERSION=.*/ARG SCCACHE_VERSION/' docker/Dockerfile.sccache",
+            r"run: sed -i '2s/\bSCCACHE_VERSION=[^ ]*/SCCACHE_VERSION/' docker/Dockerfile.sccache",
+        ),
+        (
+            "docker/Dockerfile.sccache",
+            "ARG SCCACHE_VERSION",
+            "ARG SOURCE SCCACHE_VERSION=0.18.0 OTHER=1",
+            "docker/Dockerfile.sccache:2: ARG SCCACHE_VERSION has a default of its own, 0.18.0; "
+            r"run: sed -i '2s/\bSCCACHE_VERSION=[^ ]*/SCCACHE_VERSION/' docker/Dockerfile.sccache",
         ),
         (
             "docker/with-sccache.sh",

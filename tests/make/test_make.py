@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,15 @@ def test_a_set_in_one_word_is_refused_as_well(tree: Tree) -> None:
     assert "Set it as: RUN_ID=x make build-cache-probe" in done.stderr
 
 
+@pytest.mark.parametrize(("assignment", "value"), [("*.args.REGISTRY+=x", "x"), ("*.args.REGISTRY", "...")])
+def test_a_set_without_a_value_or_with_another_operator_is_refused_as_well(
+    tree: Tree, assignment: str, value: str
+) -> None:
+    done = tree.make("build-cache-probe", BAKE_EXTRA=f"--set {assignment}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"Set it as: REGISTRY={value} make build-cache-probe" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["ZSTD_SOURCE_VERSION", "MISSPELT"])
 def test_another_argument_is_passed_on(tree: Tree, name: str) -> None:
     arguments, _ = tree.asked("build-cache-probe", BAKE_EXTRA=f"--set *.args.{name}=x")
@@ -185,6 +195,18 @@ def test_a_tree_without_git(tree: Tree) -> None:
     assert done.returncode == 0
     assert '"VCS_REF": "", ' in done.stdout or '"VCS_REF": ""}' in done.stdout
     assert "VCS_REF and BUILD_DATE stay empty: " in done.stderr
+
+
+def test_a_tree_without_git_in_another_one_s(tree: Tree) -> None:
+    shutil.rmtree(tree.path / ".git")
+    outer = tree.path.parent
+    for command in (["init", "--quiet"], ["commit", "--quiet", "--allow-empty", "--message", "another"]):
+        subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@example.com", *command], cwd=outer, check=True)
+    done = tree.make("build-cache-probe")
+    assert done.returncode == 0
+    assert '"VCS_REF": "", ' in done.stdout or '"VCS_REF": ""}' in done.stdout
+    assert "VCS_REF and BUILD_DATE stay empty: " in done.stderr
+    assert "tracks none of rocm-bake.hcl, buildspec, docker" in done.stderr
 
 
 def test_make_and_the_archive_for_the_box_share_their_folder(tree: Tree) -> None:

@@ -14,13 +14,14 @@ import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Thread
 
 import pytest
 from rich.console import Console
 
 from rehearsal.tools import images
-from scripts import version_check
+from scripts import published, version_check
 from scripts.version_check import Finding, check
 
 OCI = "application/vnd.oci.image"
@@ -282,6 +283,30 @@ def test_a_tag_that_is_not_there(github: GitHost, values: dict[str, str]) -> Non
     )
 
 
+@pytest.mark.usefixtures("github")
+def test_a_tag_that_is_no_release_is_looked_for_as_well(values: dict[str, str]) -> None:
+    for ref in ("v1.23.0-rc2", "refs/tags/none"):
+        missing = f"https://github.com/openucx/ucx.git has no tag {ref}"
+        assert to_do(check({**values, "UCX_REF": ref})) == [("UCX_REF", missing)]
+    for ref in ("v1.23.0-rc1", "0" * 40):
+        (finding,) = (finding for finding in check({**values, "UCX_REF": ref}) if finding.variable == "UCX_REF")
+        assert (finding.verdict, finding.to_do) == ("no release number; not compared", False)
+
+
+@pytest.mark.usefixtures("github")
+@pytest.mark.parametrize("ref", ["main", "refs/heads/main", "v2.14.0"])
+def test_git_ref_may_be_a_branch(values: dict[str, str], ref: str) -> None:
+    findings = check({**values, "GIT_REF": ref})
+    assert to_do(findings) == []
+    assert f"PyTorch {ref}: Triton {PIN}" in {finding.compared_with for finding in findings}
+
+
+@pytest.mark.usefixtures("github")
+def test_a_wheel_of_the_same_tag_by_its_full_name(values: dict[str, str]) -> None:
+    full = {"VLLM_REF": "refs/tags/v0.33.0", "LMCACHE_REF": "refs/tags/v0.5.7"}
+    assert to_do(check({**values, **full})) == []
+
+
 def test_wheels(github: GitHost, values: dict[str, str]) -> None:
     assert to_do(check({**values, "REGISTRY_NAME": "other"})) == [
         (name, f"not there; build it: make build-{release.image}")
@@ -352,6 +377,38 @@ def test_exit_codes(
     assert "Offline" not in capsys.readouterr().out
     monkeypatch.setenv("VLLM_REF", "v0.9.2")
     assert version_check.main() == version_check.EXIT_TO_DO
+
+
+NO_IMAGE = "what it has as wheels:aiter is no image"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"\x15\x03\x01\x00\x02\x02\x46", ""),  # a refusal in TLS
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", ""),
+        (b"HTTP/1.0 200 OK\r\n\r\n<html>", ""),
+        (b"HTTP/1.0 200 OK\r\n\r\n[1]", NO_IMAGE),
+        (b"HTTP/1.0 200 OK\r\n\r\n{}", NO_IMAGE),
+        (b'HTTP/1.0 200 OK\r\n\r\n{"manifests": []}', NO_IMAGE),
+        (b'HTTP/1.0 200 OK\r\n\r\n{"manifests": [{"digest": "x", "platform": null}]}', NO_IMAGE),
+        (b'HTTP/1.0 200 OK\r\n\r\n{"manifests": [{"digest": "x"}]}', NO_IMAGE),
+    ],
+)
+def test_a_registry_that_answers_something_else(answer: bytes, said: str) -> None:
+    class Handler(StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(answer)
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        host = f"127.0.0.1:{server.server_address[1]}"
+        with pytest.raises(published.UnreachableError) as refused:
+            published.Registry(host, "wheels", insecure=True).version("aiter")
+        server.shutdown()
+    assert str(refused.value).startswith(f"{host}: {said}")
 
 
 def test_nothing_is_cut_from_the_table() -> None:

@@ -48,4 +48,4 @@ def test_check_fails_on_another_page_and_on_none(tmp_path: Path, capsys: pytest.
     assert rules_page.main(["--check"], page) == 0
     page.write_text(page.read_text().replace("16,384", "16,000", 1))
     assert rules_page.main(["--check"], page) == 1
-    assert "run: python -m rehearsal.rules_page" in capsys.readouterr().err
+    assert "run: make docs" in capsys.readouterr().err

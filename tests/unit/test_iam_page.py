@@ -36,4 +36,4 @@ def test_check_fails_on_another_page_and_on_none(tmp_path: Path, capsys: pytest.
     assert iam_page.main(["--check"], page) == 0
     page.write_text(page.read_text().replace("s3:PutObject", "s3:PutObjectAcl", 1))
     assert iam_page.main(["--check"], page) == 1
-    assert "run: python -m infra.iam_page" in capsys.readouterr().err
+    assert "run: make docs" in capsys.readouterr().err

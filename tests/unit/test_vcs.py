@@ -48,6 +48,13 @@ def test_a_change_elsewhere_is_not(checkout: Path) -> None:
     assert vcs.revision(checkout, PATHS).ref == git(checkout, "rev-parse", "HEAD")
 
 
+def test_a_checkout_in_another_one_s_repository(checkout: Path) -> None:
+    inside = checkout / "unpacked"
+    (inside / "docker").mkdir(parents=True)
+    with pytest.raises(vcs.VcsError, match=r"tracks none of docker, rocm-bake\.hcl: it is another one's"):
+        vcs.revision(inside, PATHS)
+
+
 def test_files_are_those_that_git_would_take(checkout: Path) -> None:
     (checkout / ".gitignore").write_text("*.log\n")
     (checkout / "docker" / "a.log").write_text("")
