@@ -64,7 +64,7 @@ def compile_step(command: str) -> str:
     return (
         "".join(f"ARG {name}\n" for name in names) + "RUN --mount=type=secret,id=aws "
         "--mount=type=bind,from=sccache,source=/sccache,target=/usr/local/bin/sccache "
-        "--mount=type=bind,source=with-sccache.sh,target=/usr/local/bin/with-sccache "
+        "--mount=type=bind,from=scripts,source=with-sccache.sh,target=/usr/local/bin/with-sccache "
         f"with-sccache fault {command}"
     )
 

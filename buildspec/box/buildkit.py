@@ -1,7 +1,7 @@
 """Reads BuildKit's plain progress output.
 
 The format is what buildx prints with ``--progress=plain``: ``#<vertex> <text>`` lines, where the text is the
-vertex's name, ``CACHED``, ``DONE 1.2s``, ``ERROR: ...`` or an output line with its time in front
+vertex's name, ``CACHED``, ``CANCELED``, ``DONE 1.2s``, ``ERROR: ...`` or an output line with its time in front
 (https://github.com/moby/buildkit/blob/v0.34.2/util/progress/progressui/printer.go).
 """
 
@@ -15,6 +15,8 @@ _VERTEX = re.compile(r"^#(?P<id>\d+) (?P<text>.*)$")
 # Of a step that several targets share, buildx names now one and now another of them: [target stage 1/2] RUN ...
 _STEP = re.compile(r"^\[(?:\S+ )??(?P<stage>\S+ +\d+/\d+)\] (?P<instruction>.*)$")
 _OUTPUT = re.compile(r"^\d+\.\d+ (?P<line>.*)$")
+# What a registry's layer cache has is pulled when it is needed; what a later step's makes needless is given up.
+_NOT_RUN = re.compile(r"CACHED$|CANCELED$|(?:extracting )?sha256:")
 # Several targets: [target] in front.
 _CACHE_EXPORT = re.compile(r"(?:\[\S+\] )?exporting cache to \S+")
 # A layer cache that is not there yet, or cannot be written, is listed like a failed vertex, and has failed nothing.
@@ -32,7 +34,8 @@ class Vertex:
     """One step of the bake."""
 
     name: str
-    cached: bool = False
+    ran: bool = True
+    """False: its result came from a layer cache, or nothing needed it."""
     output: list[str] = field(default_factory=list)
     """The lines that were asked to be kept, without BuildKit's prefixes."""
 
@@ -57,8 +60,8 @@ def vertices(log: Iterable[str], keep: str) -> list[Vertex]:
                 result.append(current[number])
         elif vertex is None:
             continue
-        elif text == "CACHED":
-            vertex.cached = True
+        elif _NOT_RUN.match(text):
+            vertex.ran = False
         elif output is not None and output["line"].startswith(keep):
             vertex.output.append(output["line"])
     return result

@@ -51,7 +51,7 @@ def read(log: Iterable[str]) -> BakeStats:
     writes = 0
     silent = []
     for vertex in buildkit.vertices(log, keep=PREFIX):
-        if not vertex.output and COMPILE_STEP_MARK in vertex.name and not vertex.cached:
+        if not vertex.output and COMPILE_STEP_MARK in vertex.name and vertex.ran:
             silent.append(vertex.name)
         for line in vertex.output:
             document = _parse(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -89,6 +90,13 @@ def number_without_warnings(checked: subprocess.CompletedProcess[str]) -> int:
 def test_every_dockerfile(checker: Checker, checkout: Path) -> None:
     checked = checker.check(*sorted(EVERY), directory=checkout / "docker")
     assert number_without_warnings(checked) == len(EVERY)
+
+
+@pytest.mark.parametrize("name", sorted(EVERY))
+def test_no_step_mounts_the_build_context(checkout: Path, name: str) -> None:
+    """docs/adr/0033-scripts-in-a-stage.md."""
+    text = (checkout / f"docker/Dockerfile.{name}").read_text()
+    assert [mount for mount in re.findall(r"--mount=type=bind,\S*", text) if ",from=" not in mount] == []
 
 
 def test_the_dockerfile_of_the_canary(checker: Checker, checkout: Path) -> None:

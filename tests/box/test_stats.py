@@ -88,7 +88,14 @@ def test_output_of_other_steps_is_no_statistics() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "silent"), [(["CACHED"], False), (["DONE 3.0s"], True), (["0.1 make: done", "DONE 3.0s"], True)]
+    ("texts", "silent"),
+    [
+        (["CACHED"], False),
+        (["CANCELED"], False),
+        (["sha256:f798da9c 86.98kB / 86.98kB 0.1s done", "extracting sha256:f798da9c 0.1s done", "DONE 1.0s"], False),
+        (["DONE 3.0s"], True),
+        (["0.1 make: done", "DONE 3.0s"], True),
+    ],
 )
 def test_compile_step_that_ran_must_have_statistics(texts: list[str], silent: bool) -> None:
     name = f"[cache-probe build 3/4] {COMPILE} cache-probe"
@@ -153,9 +160,9 @@ def test_vertex_numbers_begin_again_with_the_next_bake() -> None:
     found = buildkit.vertices(
         [*log((5, "[a 1/2] RUN one", ["0.1 mark 1"])), *log((5, "[b 1/2] RUN two", ["CACHED"]))], keep="mark"
     )
-    assert [(vertex.name, vertex.cached, vertex.output) for vertex in found if "RUN" in vertex.name] == [
-        ("[a 1/2] RUN one", False, ["mark 1"]),
-        ("[b 1/2] RUN two", True, []),
+    assert [(vertex.name, vertex.ran, vertex.output) for vertex in found if "RUN" in vertex.name] == [
+        ("[a 1/2] RUN one", True, ["mark 1"]),
+        ("[b 1/2] RUN two", False, []),
     ]
 
 
@@ -167,9 +174,9 @@ def test_a_step_that_two_targets_share_is_one_step() -> None:
         "#5 0.1 mark",
         "#6 CACHED",
     ]
-    assert [(vertex.name, vertex.cached, vertex.output) for vertex in buildkit.vertices(lines, keep="mark")] == [
-        ("[cupy build 4/5] RUN one", False, ["mark"]),
-        ("[cupy build 5/5] RUN one", True, []),
+    assert [(vertex.name, vertex.ran, vertex.output) for vertex in buildkit.vertices(lines, keep="mark")] == [
+        ("[cupy build 4/5] RUN one", True, ["mark"]),
+        ("[cupy build 5/5] RUN one", False, []),
     ]
 
 
