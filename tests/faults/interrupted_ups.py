@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from rehearsal.console import StepError
@@ -57,13 +59,19 @@ class State:
         )
 
 
-def kill_while_making(job: Job, stack: Stack, kind: str, service: str, operation: str) -> None:
-    """Kill an `up` that looks, by that operation, at what it made of a type, once all else that it made is stored."""
-    with job.region.cloud.faults.slow(50.0, service, operation) as looking:
+def kill_while_making(job: Job, stack: Stack, looks: Mapping[str, tuple[str, str]]) -> None:
+    """Kill an `up` that looks at what it made of some types, once all else that it made is stored.
+
+    Args:
+        looks: each type to the service and the operation by which its provider looks.
+    """
+    with ExitStack() as slow:
+        faults = job.region.cloud.faults
+        looking = [slow.enter_context(faults.slow(50.0, *operation)) for operation in looks.values()]
         command = start(stack)
         before, now = None, State.of(stack)
-        while now is None or not looking.met or now != before or now.being_made != {kind}:
+        while now is None or now != before or now.being_made != looks.keys() or not all(one.met for one in looking):
             assert command.poll() is None
-            time.sleep(2)
+            time.sleep(1)
             before, now = now, State.of(stack)
         kill(command)

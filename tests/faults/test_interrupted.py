@@ -1,6 +1,6 @@
 """An `up` that is killed half way, on the real engine: a folder of `interrupted` each.
 
-`fault.py` has the stack, how its `up` is killed, and how what it has made is deleted; `expected.toml` has the kind of
+`fault.py` has the stack, how its `up` is killed, and how what it has made is deleted; `expected.toml` has the kinds of
 that, and what the next `up` comes to and says. Whatever it is, the stack is whole after that, and `destroy` leaves
 nothing.
 """
@@ -30,8 +30,9 @@ def test_an_up_that_is_killed_half_way(job: Job, case: str) -> None:
     stack = fault.new_stack(job)
     fault.up_and_kill(job, stack)
     stored = {resource.get("id") for resource in stack.resources()}
-    lost = {name for kind, name in inventory.take(cloud) - before if kind == wanted["lost"]} - stored
-    assert lost != set()
+    made = inventory.take(cloud) - before
+    lost = {(kind, name) for kind, name in made if kind in wanted["lost"] and name not in stored}
+    assert {kind for kind, _ in lost} == set(wanted["lost"])
 
     locked = stack.attempt("up", "--yes", "--skip-preview")
     assert locked.returncode != 0
@@ -40,13 +41,13 @@ def test_an_up_that_is_killed_half_way(job: Job, case: str) -> None:
     again = stack.attempt("up", "--yes", "--skip-preview")
     said = again.stdout + again.stderr
     assert again.returncode == wanted["exit_code"], said
-    assert [text for name in lost for text in missing(wanted["says"], [said], {"lost": name})] == []
+    assert [text for _, name in lost for text in missing(wanted["says"], [said], {"lost": name})] == []
     assert "Traceback" not in said
     places = {"output": iter([said.encode()]), "state": iter([stack.export().encode()])}
     assert leaks.search(places, leaks.issued_secrets(job.region)) == set()
 
-    for name in lost:
-        fault.delete(cloud, name)
+    for kind, name in lost:
+        fault.delete(cloud, kind, name)
     if wanted["exit_code"]:
         stack.up()
     stack.destroy()

@@ -22,5 +22,5 @@ def up_and_kill(job: Job, stack: Stack) -> None:
         kill(command)
 
 
-def delete(cloud: Cloud, name: str) -> None:
+def delete(cloud: Cloud, _: str, name: str) -> None:
     cloud.client("ec2").terminate_instances(InstanceIds=[name])

@@ -12,10 +12,10 @@ new_stack = another_foundation
 
 
 def up_and_kill(job: Job, stack: Stack) -> None:
-    kill_while_making(job, stack, "aws:ec2/vpc:Vpc", "ec2", "DescribeVpcs")
+    kill_while_making(job, stack, {"aws:ec2/vpc:Vpc": ("ec2", "DescribeVpcs")})
 
 
-def delete(cloud: Cloud, name: str) -> None:
+def delete(cloud: Cloud, _: str, name: str) -> None:
     """As docs/runbook.md finds it."""
     ec2 = cloud.client("ec2")
     ours = [{"Name": "tag:Project", "Values": [PROJECT]}, {"Name": "tag:Stack", "Values": [FOUNDATION]}]
