@@ -30,10 +30,11 @@ _UNIT = "rocm-build.service"
 _CONTEXT = "/opt/rocm-build-box"
 _PREVIEWS = 5
 
-# All steps every time, on both sides, and what they compile: a bake of seconds would weigh the runner's start alone.
+# All steps every time, on both sides.
 _NO_CACHE = 'target "_common" {\n  no-cache = true\n}\n'
 
-# The command that the runner's phase starts, by turns as it is, under the runner's eyes, and with nobody who reads.
+# The command that the runner's phase starts, by turns as it is, under the runner's eyes, and with nobody who reads. It
+# compiles everything: a bake of seconds would weigh the runner's start alone.
 _BOTH_WAYS = """\
 bare=$(python3 -c 'import pathlib, shlex; from buildspec.box import bake
 print(shlex.join(bake.command(pathlib.Path.cwd(), ["cache-probe"])))')

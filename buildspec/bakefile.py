@@ -73,7 +73,7 @@ def load(path: Path) -> BakeFile:
     except UnexpectedInput as error:
         raise BakeFileError(f"{path}:{error.line}: not valid HCL: unexpected input at column {error.column}") from error
 
-    defaults = _object(_object(document, "known", f"{path}"), "default", f"{path}: known")
+    defaults = _object(_object(document, "known", str(path)), "default", f"{path}: known")
     variables = {
         name: Variable(
             name,

@@ -19,5 +19,7 @@ def delete(cloud: Cloud, _: str, name: str) -> None:
     """As docs/runbook.md finds it."""
     ec2 = cloud.client("ec2")
     ours = [{"Name": "tag:Project", "Values": [PROJECT]}, {"Name": "tag:Stack", "Values": [FOUNDATION]}]
-    assert name in {vpc["VpcId"] for vpc in ec2.describe_vpcs(Filters=ours)["Vpcs"]}
+    tagged = {vpc["VpcId"] for vpc in ec2.describe_vpcs(Filters=ours)["Vpcs"]}
+    (whole,) = tagged - {name}
+    assert tagged == {name, whole}
     ec2.delete_vpc(VpcId=name)
