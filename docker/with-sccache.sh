@@ -85,9 +85,27 @@ server_runs=false
 stop_server() {
 	if $server_runs; then
 		server_runs=false
-		sccache --stop-server >/dev/null || echo "with-sccache: the sccache server did not stop" >&2
+		end_server
 	fi
 }
+
+# sccache answers the request to stop before it ends, up to 10 s later when a client is still connected (SHUTDOWN_TIMEOUT in its
+# src/server.rs), and may write to its log until then.
+end_server() {
+	local looks
+	sccache --stop-server >/dev/null || true
+	for ((looks = 0; looks < 150; looks++)); do
+		server_lives || return 0
+		sleep 0.1
+	done
+	echo "with-sccache: the sccache server did not stop" >&2
+}
+
+# No other process has the name of its log in its environment.
+server_lives() {
+	grep --quiet --null-data --line-regexp --fixed-strings "SCCACHE_ERROR_LOG=$server_log" /proc/[0-9]*/environ 2>/dev/null
+}
+
 trap 'stop_server; rm -rf "$run_folder"' EXIT
 
 # Exports NAME=value lines. They are read, not sourced: the shell would print, and so log, part of a line that it cannot run.
@@ -137,8 +155,8 @@ start_cache() {
 	# A store that refuses the write of its check leaves the server read-only for its life, without a word.
 	if [[ $(show_stats) != *'"effective_cache_mode":"ReadWrite"'* ]]; then
 		echo "$(sccache --version) does not report that the store takes writes"
+		end_server
 		show_log
-		sccache --stop-server >/dev/null
 		return 1
 	fi
 }

@@ -263,8 +263,20 @@ def test_command_finds_the_launcher_and_no_credentials(wrapper: Wrapper, store: 
     assert not {"SCCACHE_RECACHE", "SCCACHE_LOG", "SCCACHE_WEBDAV_ENDPOINT", "CC", "CXX"} & step.environment.keys()
 
 
-def test_server_is_stopped(wrapper: Wrapper, store: Store) -> None:
-    step = wrapper.run("true", secret=_lines(store.writer))
+# The server waits for it before it ends.
+STAYS_CONNECTED = """python3 -c '
+import os, socket, time
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(os.environ["SCCACHE_SERVER_UDS"])
+open("connected", "w").close()
+time.sleep(1)
+' >/dev/null 2>&1 & until [ -e connected ]; do sleep 0.1; done"""
+
+
+@pytest.mark.parametrize("command", ["true", STAYS_CONNECTED], ids=["idle", "connected"])
+def test_server_has_ended(wrapper: Wrapper, store: Store, command: str) -> None:
+    step = wrapper.run(command, secret=_lines(store.writer))
+    assert (step.status, "did not stop" in step.output) == (0, False), step.output
     socket = step.environment["SCCACHE_SERVER_UDS"]
     running = []
     for environ in Path("/proc").glob("[0-9]*/environ"):
