@@ -429,8 +429,9 @@ variable "SCCACHE_VERSION" {
   default     = known.default.SCCACHE_VERSION
   description = "sccache release to build: 0.8.0 or newer for HIP, 0.18.0 or newer with SCCACHE_BUCKET, whose credentials it renews. Empty means the default."
 
+  # Three plain numbers: the floors below would let 00.7.0 and 0.8.0-beta pass.
   validation {
-    condition     = SCCACHE_VERSION == "" || length(regexall(known.release, SCCACHE_VERSION)) == 1
+    condition     = SCCACHE_VERSION == "" || length(regexall("^(0|[1-9][0-9]*)(\\.(0|[1-9][0-9]*)){2}$", SCCACHE_VERSION)) == 1
     error_message = "SCCACHE_VERSION is \"${SCCACHE_VERSION}\": set it to a release number such as ${known.default.SCCACHE_VERSION}."
   }
 
