@@ -351,7 +351,10 @@ REFUSALS = [
         'SCCACHE_BUCKET is "a-bucket" but SCCACHE_REGION is empty: set SCCACHE_REGION to ',
     ),
     refused("SCCACHE_LOG", "verbose", "off, error, warn, info, debug or trace."),
-    *[refused("SCCACHE_VERSION", value, "a release number such as 0.19.0.") for value in ["00.7.0", "0.8.0-beta", "0.19"]],
+    *[
+        refused("SCCACHE_VERSION", value, "a release number such as 0.19.0.")
+        for value in ["00.7.0", "0.8.0-beta", "0.19"]
+    ],
     refused("SCCACHE_VERSION", "0.7.7", "0.8.0 or newer; older ones cannot cache what hipcc compiles."),
     *[
         Refusal(

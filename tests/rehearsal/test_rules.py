@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from rehearsal.cloud import ACCOUNT
+from rehearsal.cloud import ACCOUNT, consistency
 from rehearsal.cloud.backends import DEBIAN_IMAGE_ID
 from rehearsal.cloud.credentials import Credential
 from rehearsal.cloud.rules import EVERY_RULE, RULES
@@ -391,31 +392,49 @@ def test_instance_profile_without_a_role(cloud: Cloud, network: Network, bucket:
     assert refused == (400, "InvalidParameterValue", message)
 
 
-def test_instance_profile_takes_effect_after_a_while(cloud: Cloud, network: Network, bucket: str) -> None:
+@pytest.fixture
+def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Let so many seconds pass for what is consistent only after a while."""
+    passed = [0.0]
+    began = time.monotonic()
+    monkeypatch.setattr(consistency, "time", SimpleNamespace(monotonic=lambda: began + passed[0]))
+
+    def wait(seconds: float) -> None:
+        passed[0] += seconds
+
+    return wait
+
+
+def test_instance_profile_takes_effect_after_a_while(
+    cloud: Cloud, network: Network, bucket: str, wait: Callable[[float], None]
+) -> None:
     launch = Case(cloud, network, bucket).launch(IamInstanceProfile={"Name": make_profile(cloud)})
-    cloud.settings.profile_delay = 1.5
+    cloud.settings.profile_delay = 10
+    wait(9)
     assert error_of(launch)[1] == "InvalidParameterValue"
-    time.sleep(1.6)
+    wait(2)
     launch()
 
 
-def test_role_and_its_policies_take_effect_after_a_while(cloud: Cloud, bucket: str) -> None:
-    cloud.settings.policy_delay = 1.5
+def test_role_and_its_policies_take_effect_after_a_while(
+    cloud: Cloud, bucket: str, wait: Callable[[float], None]
+) -> None:
+    cloud.settings.policy_delay = 9
     read = allow(["s3:GetObject"], f"arn:aws:s3:::{bucket}/*")
     role = make_role(cloud, policy=document(read))
     call = Case(cloud, Network("", "", ""), bucket)
     assert error_of(call.assume(role))[:2] == (403, "AccessDenied")
-    time.sleep(1.6)
+    wait(10)
     session = assume(cloud, role)
     call.get(session)()
     iam = cloud.client("iam")
     iam.delete_role_policy(RoleName=role.rsplit("/", 1)[1], PolicyName="inline")
     call.get(session)()
-    time.sleep(1.6)
+    wait(10)
     assert error_of(call.get(session))[:2] == (403, "AccessDenied")
     iam.put_role_policy(RoleName=role.rsplit("/", 1)[1], PolicyName="inline", PolicyDocument=document(read))
     assert error_of(call.get(session))[:2] == (403, "AccessDenied")
-    time.sleep(1.6)
+    wait(10)
     call.get(session)()
 
 
