@@ -41,6 +41,17 @@ def test_the_second_box_compiles_nothing(stack: Stack) -> None:
     assert [cache[kind] for cache in (cold, warm) for kind in ("errors", "writeErrors")] == [0, 0, 0, 0]
 
 
+def test_nothing_is_out_of_the_reach_of_the_cache_but_what_rust_links(stack: Stack) -> None:
+    reasons = {
+        report["step"]: set(report["sccache"]["stats"]["not_cached"])
+        for report in map(json.loads, re.findall(r"rocm-build-stats: (.*)", stack.kept.job.builds[0].log))
+    }
+    assert reasons.keys() == {*COMPILED, "ucx"}
+    # The last two are cargo's questions to the compiler.
+    expected = {"crate-type (bin)", "crate-type (cdylib)", "missing input", "-"}
+    assert {step: why for step, why in reasons.items() if why} == {"vllm": expected}
+
+
 def test_two_boxes_make_the_same_images(stack: Stack) -> None:
     assert stack.warm["images"].keys() == set(TARGETS)
     assert stack.warm["images"] == stack.cold["images"]
