@@ -1,5 +1,5 @@
 #!/bin/bash
-# build-wheel FOLDER OUT [PIP-ARGUMENT...]
+# build-wheel FOLDER OUT [UV-ARGUMENT...]
 #
 # Builds the Python project in FOLDER with what is installed, and puts its wheel into OUT. The same project built again at the same
 # place gives the same file.
@@ -10,7 +10,7 @@ fail() {
 	exit 2
 }
 
-(($# >= 2)) || fail "usage: build-wheel FOLDER OUT [PIP-ARGUMENT...]"
+(($# >= 2)) || fail "usage: build-wheel FOLDER OUT [UV-ARGUMENT...]"
 folder=$1 out=$(realpath --canonicalize-missing "$2")
 readonly folder out
 shift 2
@@ -23,9 +23,9 @@ export PYTHONHASHSEED=0
 umask 022
 built=$(mktemp --directory)
 trap 'rm -rf "$built"' EXIT
-# Without isolation, which would fetch the newest build tools in place of those that are installed.
-python -m pip wheel --verbose --no-deps --no-build-isolation --no-cache-dir --disable-pip-version-check \
-	--wheel-dir="$built" "$@" "$folder"
+# Without isolation, which would fetch the newest build tools in place of those that are installed, and without the project's own
+# settings of uv. Not with pip, which asks the project for its metadata first, and so runs its whole setup twice.
+uv build --wheel --no-build-isolation --no-config --python="$(command -v python)" --out-dir="$built" "$@" "$folder"
 
 mkdir -p "$out"
 cd "$built"
