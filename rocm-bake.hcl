@@ -436,12 +436,12 @@ variable "SCCACHE_VERSION" {
   }
 
   validation {
-    condition     = length(regexall("^0\\.[0-7](\\.|$)", SCCACHE_VERSION)) == 0
+    condition     = length(regexall("^0\\.[0-7]\\.", SCCACHE_VERSION)) == 0
     error_message = "SCCACHE_VERSION is \"${SCCACHE_VERSION}\": set it to 0.8.0 or newer; older ones cannot cache what hipcc compiles."
   }
 
   validation {
-    condition     = SCCACHE_BUCKET == "" || length(regexall("^0\\.([0-9]|1[0-7])(\\.|$)", SCCACHE_VERSION)) == 0
+    condition     = SCCACHE_BUCKET == "" || length(regexall("^0\\.([0-9]|1[0-7])\\.", SCCACHE_VERSION)) == 0
     error_message = "SCCACHE_VERSION is \"${SCCACHE_VERSION}\": set it to 0.18.0 or newer with SCCACHE_BUCKET; older ones do not renew S3 credentials."
   }
 }

@@ -23,9 +23,10 @@ export PYTHONHASHSEED=0
 umask 022
 built=$(mktemp --directory)
 trap 'rm -rf "$built"' EXIT
-# Without isolation, which would fetch the newest build tools in place of those that are installed, and without the project's own
-# settings of uv. Not with pip, which asks the project for its metadata first, and so runs its whole setup twice.
-uv build --wheel --no-build-isolation --no-config --python="$(command -v python)" --out-dir="$built" "$@" "$folder"
+python=$(command -v python)
+# Without isolation, which would fetch the newest build tools in place of those that are installed, and without what the project
+# tells its own developers' uv. Not with pip, which asks the project for its metadata first: most run their setup.py twice then.
+uv build --wheel --no-build-isolation --no-config --no-cache --python="$python" --out-dir="$built" "$@" "$folder"
 
 mkdir -p "$out"
 cd "$built"

@@ -6,7 +6,8 @@
 
 No registry's package may replace one of this stack's: it would be built for another GPU, or for none. `siblings`
 installs the wheels below FOLDER (/siblings), and from the registry whatever else these require. `build-requires`
-installs what PROJECT/pyproject.toml says that building takes, at the versions in the file CONSTRAINTS.
+installs what PROJECT/pyproject.toml says that building takes, at the versions in the file CONSTRAINTS, and fails when
+that file says that the project is not for this Python.
 
 The exit status is 1 when that cannot be done, the installer's own when it fails, and 2 for wrong arguments.
 """
@@ -17,6 +18,7 @@ import argparse
 import base64
 import hashlib
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -30,6 +32,7 @@ from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -152,9 +155,14 @@ def install_build_requires(project: Path, constraints: Path, also: list[str], wi
     """Install what a project's own file says that building takes."""
     file = project / "pyproject.toml"
     try:
-        requires = tomllib.loads(file.read_text())["build-system"]["requires"]
+        document = tomllib.loads(file.read_text())
+        requires = document["build-system"]["requires"]
     except (OSError, KeyError) as error:
         raise fail(f"{file} does not say what building takes: {error!r}") from error
+    # uv builds a wheel for any Python, and it would be refused where it is installed, hours later.
+    pythons, python = document.get("project", {}).get("requires-python", ""), platform.python_version()
+    if not SpecifierSet(pythons).contains(python, prereleases=True):
+        raise fail(f"{file} is for Python {pythons}, and this is Python {python}: set PYTHON_VERSION to one of those")
     names = {canonicalize_name(name) for name in without}
     wanted = [each for each in map(Requirement, requires) if not is_ours(each)]
     kept = [str(each) for each in wanted if canonicalize_name(each.name) not in names]

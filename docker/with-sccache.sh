@@ -81,32 +81,28 @@ log_level=${SCCACHE_LOG-off}
 # Left to the compiler launches as well, it would mix log lines into every compiler's messages.
 unset SCCACHE_LOG
 
-server_runs=false
-stop_server() {
-	if $server_runs; then
-		server_runs=false
-		end_server
-	fi
+# The server is a daemon, and tells nobody its number; no other process has the name of its log in its environment. An environment
+# that cannot be read is another user's or that of a process which has ended.
+server_processes() {
+	grep --files-with-matches --null-data --line-regexp --fixed-strings "SCCACHE_ERROR_LOG=$server_log" /proc/[0-9]*/environ \
+		2>/dev/null | cut --delimiter=/ --fields=3 || true
 }
 
 # sccache answers the request to stop before it ends, up to 10 s later when a client is still connected (SHUTDOWN_TIMEOUT in its
-# src/server.rs), and may write to its log until then.
+# src/server.rs), and may write to its log until then. A server that hangs before it listens cannot be asked.
 end_server() {
-	local looks
-	sccache --stop-server >/dev/null || true
-	for ((looks = 0; looks < 150; looks++)); do
-		server_lives || return 0
+	local looks running
+	running=$(server_processes)
+	[[ -z $running ]] || sccache --stop-server >/dev/null 2>&1 || true
+	for ((looks = 0; looks < 110; looks++)); do
+		[[ -n $running ]] || return 0
 		sleep 0.1
+		running=$(server_processes)
 	done
-	echo "with-sccache: the sccache server did not stop" >&2
+	echo "with-sccache: the sccache server does not stop, and is killed" >&2
+	xargs --no-run-if-empty kill -KILL <<<"$running" || true
 }
-
-# No other process has the name of its log in its environment.
-server_lives() {
-	grep --quiet --null-data --line-regexp --fixed-strings "SCCACHE_ERROR_LOG=$server_log" /proc/[0-9]*/environ 2>/dev/null
-}
-
-trap 'stop_server; rm -rf "$run_folder"' EXIT
+trap 'end_server; rm -rf "$run_folder"' EXIT
 
 # Exports NAME=value lines. They are read, not sourced: the shell would print, and so log, part of a line that it cannot run.
 read_credentials() {
@@ -148,6 +144,7 @@ start_cache() {
 	fi
 	: >"$server_log"
 	if ! start_server >"$start_log" 2>&1; then
+		end_server
 		cat "$start_log"
 		show_log
 		return 1
@@ -161,6 +158,7 @@ start_cache() {
 	fi
 }
 
+server_runs=false
 COMPILER_LAUNCHER=
 if reason=$(start_cache); then
 	server_runs=true
@@ -195,7 +193,7 @@ statistics=null
 if $server_runs; then
 	# Each compile waits for its cache write, so nothing is outstanding here.
 	statistics=$(show_stats) || statistics=null
-	stop_server
+	end_server
 	show_log >&2
 fi
 # The line break in front ends a last line that COMMAND left open.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import platform
 import subprocess
 import sys
 import sysconfig
@@ -227,6 +228,24 @@ def test_a_constraint_that_does_not_fit_is_named(environment: Environment) -> No
     done = environment.run("build-requires", environment.folder, constraints)
     assert done.returncode == 1
     assert "you require meson>=1.9 and meson==1.8" in done.stderr
+
+
+@pytest.mark.parametrize("pythons", [">=3.10", f"<{sys.version_info.major}.{sys.version_info.minor}"])
+def test_a_project_for_other_pythons_is_refused_before_it_is_built(environment: Environment, pythons: str) -> None:
+    constraints = environment.folder / "constraints.txt"
+    constraints.write_text("")
+    file = environment.folder / "pyproject.toml"
+    file.write_text(f'[build-system]\nrequires = []\n[project]\nrequires-python = "{pythons}"\n')
+    done = environment.run("build-requires", environment.folder, constraints)
+    if pythons == ">=3.10":
+        assert (done.returncode, done.stderr) == (0, "")
+    else:
+        python = platform.python_version()
+        assert (done.returncode, done.stderr) == (
+            1,
+            f"install-python: {file} is for Python {pythons}, and this is Python {python}: "
+            "set PYTHON_VERSION to one of those\n",
+        )
 
 
 def test_a_project_that_does_not_say_what_building_takes(environment: Environment) -> None:

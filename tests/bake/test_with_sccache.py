@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import time
@@ -266,27 +267,47 @@ def test_command_finds_the_launcher_and_no_credentials(wrapper: Wrapper, store: 
     assert not {"SCCACHE_RECACHE", "SCCACHE_LOG", "SCCACHE_WEBDAV_ENDPOINT", "CC", "CXX"} & step.environment.keys()
 
 
-# The server waits for it before it ends.
-STAYS_CONNECTED = """python3 -c '
+def _with_environment(part: str) -> list[str]:
+    """The processes that have this in their environment."""
+    found = []
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        # Processes of others come and go, and are not readable for every user.
+        with contextlib.suppress(OSError):
+            found += [environ.parent.name] if part.encode() in environ.read_bytes() else []
+    return found
+
+
+# A server ends when its clients have gone, and this one stays for a while.
+STAYS_CONNECTED = f"""{shlex.quote(sys.executable)} -c '
 import os, socket, time
 connection = socket.socket(socket.AF_UNIX)
 connection.connect(os.environ["SCCACHE_SERVER_UDS"])
 open("connected", "w").close()
 time.sleep(1)
+os._exit(0)
 ' >/dev/null 2>&1 & until [ -e connected ]; do sleep 0.1; done"""
 
 
 @pytest.mark.parametrize("command", ["true", STAYS_CONNECTED], ids=["idle", "connected"])
-def test_server_has_ended(wrapper: Wrapper, store: Store, command: str) -> None:
-    step = wrapper.run(command, secret=_lines(store.writer))
-    assert (step.status, "did not stop" in step.output) == (0, False), step.output
-    socket = step.environment["SCCACHE_SERVER_UDS"]
-    running = []
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        # Processes of others come and go, and are not readable for every user.
-        with contextlib.suppress(OSError):
-            running += [environ] if socket.encode() in environ.read_bytes() else []
-    assert running == []
+def test_server_has_ended_and_said_its_last(wrapper: Wrapper, store: Store, command: str) -> None:
+    step = wrapper.run(command, secret=_lines(store.writer), SCCACHE_LOG="info")
+    assert step.status == 0, step.output
+    assert "does not stop" not in step.output
+    assert "ok, fully shutting down now" in step.output
+    assert _with_environment(step.environment["SCCACHE_SERVER_UDS"]) == []
+
+
+def test_server_that_hangs_before_it_listens(wrapper: Wrapper, store: Store) -> None:
+    """It has the credentials, and would be there as long as the step that goes without it."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"127.0.0.1:{silent.getsockname()[1]}"
+        servers = 'grep -lsz "^SCCACHE_ERROR_LOG=${SCCACHE_SERVER_UDS%socket}" /proc/[0-9]*/environ'
+        step = wrapper.run(
+            f'echo "servers: $({servers})"', secret=_lines(store.writer), SCCACHE_ENDPOINT=endpoint, REQUIRE_SCCACHE="0"
+        )
+    _assert_uncached(step, "Timed out waiting for server startup")
+    assert "with-sccache: the sccache server does not stop, and is killed" in step.output
+    assert "\nservers: \n" in step.output
 
 
 def test_failing_command_keeps_its_status_and_its_statistics(wrapper: Wrapper, store: Store) -> None:

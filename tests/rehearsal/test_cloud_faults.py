@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ConnectionClosedError
 
-from rehearsal.cloud import REGISTRY_HOST
+from rehearsal.cloud import REGISTRY_HOST, serving
 from rehearsal.cloud.errors import ApiError
 from rehearsal.cloud.server import Cloud
 from tests.rehearsal.conftest import client, error_of, journal, listening
@@ -141,7 +141,9 @@ def test_registry(cloud: Cloud) -> None:
     assert ask("/v2/")[0] == 200
 
 
-def test_a_cloud_stops_in_the_middle_of_a_slow_answer(tmp_path: Path) -> None:
+def test_a_cloud_stops_in_the_middle_of_a_slow_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # It has to end the answer, rather than lose patience with it.
+    monkeypatch.setattr(serving, "CLOSING_TIMEOUT", 600)
     with Cloud(tmp_path) as cloud:
         cloud.start([listening()])
         cloud.faults.slow(600, "sts")
