@@ -88,19 +88,25 @@ server_processes() {
 		2>/dev/null | cut --delimiter=/ --fields=3 || true
 }
 
+server_ends() {
+	local looks
+	for ((looks = 0; looks < 110; looks++)); do
+		[[ -n $(server_processes) ]] || return 0
+		sleep 0.1
+	done
+	return 1
+}
+
 # sccache answers the request to stop before it ends, up to 10 s later when a client is still connected (SHUTDOWN_TIMEOUT in its
 # src/server.rs), and may write to its log until then. A server that hangs before it listens cannot be asked.
 end_server() {
-	local looks running
-	running=$(server_processes)
-	[[ -z $running ]] || sccache --stop-server >/dev/null 2>&1 || true
-	for ((looks = 0; looks < 110; looks++)); do
-		[[ -n $running ]] || return 0
-		sleep 0.1
-		running=$(server_processes)
-	done
-	echo "with-sccache: the sccache server does not stop, and is killed" >&2
-	xargs --no-run-if-empty kill -KILL <<<"$running" || true
+	[[ -n $(server_processes) ]] || return 0
+	sccache --stop-server >/dev/null 2>&1 || true
+	if ! server_ends; then
+		echo "with-sccache: the sccache server does not stop, and is killed" >&2
+		server_processes | xargs --no-run-if-empty kill -KILL || true
+		server_ends || true
+	fi
 }
 trap 'end_server; rm -rf "$run_folder"' EXIT
 

@@ -11,6 +11,7 @@ way out (Debian's mirrors) is slirp4netns, an ordinary process.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import socket
@@ -303,5 +304,6 @@ def remove_namespaces(prefix: str) -> None:
         if name.startswith(f"{prefix}-"):
             for process in command("ip", "netns", "pids", name).split():
                 # An orphan of a killed run holds the namespace; no process of this run is in it yet.
-                os.kill(int(process), 9)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(process), 9)
             command("ip", "netns", "delete", name)

@@ -24,8 +24,9 @@ from rehearsal.setup import Setup
 from rehearsal.stacks import Stack, Workspace
 
 BOX = {"layer": "box", "targets": ["cache-probe"]}
-BUILD_SECONDS = 900.0
-WAIT_SECONDS = 120.0
+# Long enough for a slow machine: they end what would never end by itself.
+BUILD_SECONDS = 3600.0
+WAIT_SECONDS = 600.0
 UNIT = "rocm-build.service"
 BUILDER = "buildx_buildkit_rocm-build-box0"
 """The container of a box's builder; what earlier builds left is in a volume, `BUILDER_state`."""
@@ -80,7 +81,9 @@ class Job:
         return self._journal("issued.jsonl")
 
     def _journal(self, name: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.region.cloud.directory / name).read_text().splitlines()]
+        # The last line may be half written.
+        whole, _, _ = (self.region.cloud.directory / name).read_text().rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines()]
 
     def log_of(self, outputs: BuildOutputs) -> str:
         s3 = self.region.cloud.client("s3")

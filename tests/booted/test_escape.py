@@ -51,7 +51,7 @@ class Planted:
             tries += [f"/probe {way} {target} &" for way in ("connect", "connect32")]
             # One after the other: each would hear the other's answer.
             tries.append(f"(/probe raw {target}; /probe packet {target}) &")
-        script = "\n".join([before, "cc -o /probe /probe.c", *tries, "wait", "/probe sniff 3"])
+        script = "\n".join([before, "cc -o /probe /probe.c", *tries, "wait", "/probe sniff 6"])
         probe = (HERE / "probe.c").read_text()
         # Nobody listens for what the step itself says meanwhile; that it is heard shows that the ear works.
         own = f"(sleep 1; exec 3<>/dev/tcp/{BRIDGE}/{SERVICE}; echo planted-by-myself >&3) &\n"
@@ -85,7 +85,7 @@ def findings(kept: KeptBox) -> dict[str, str]:
 
 def tries(planted: Planted) -> set[str]:
     targets = [f"{BRIDGE} {SERVICE}", *planted.targets()]
-    return {*(f"{way} {target}" for target in targets for way in BY_ADDRESS), "sniff 3"}
+    return {*(f"{way} {target}" for target in targets for way in BY_ADDRESS), "sniff 6"}
 
 
 def test_the_host_hears_what_is_planted(kept: KeptBox, planted: Planted) -> None:
@@ -112,7 +112,7 @@ def test_a_step_finds_nothing_that_is_planted(kept: KeptBox, planted: Planted, w
     allowed = {way: found.pop(f"{way} {BRIDGE} {SERVICE}") for way in BY_ADDRESS}
     assert allowed.pop("raw") == allowed.pop("packet") == "open: it answers"
     assert {answer.partition("  ")[0] for answer in allowed.values()} == {"open: HTTP/1.0 404 Not Found"}
-    overheard = found.pop("sniff 3")
+    overheard = found.pop("sniff 6")
     assert overheard.endswith(" packets")
     assert set(re.findall(r"seen: (\S+)", overheard)) == {"planted-by-myself"}
     assert [f"{tried}: {said}" for tried, said in found.items() if said.startswith("open")] == []

@@ -70,7 +70,7 @@ def address(sts: RecordedSts, token_file: Path) -> Iterator[tuple[str, int]]:
 def ask(
     address: tuple[str, int], token: str | None = TOKEN, path: str = "/credentials", method: str = "GET"
 ) -> tuple[int, dict[str, str]]:
-    connection = http.client.HTTPConnection(*address, timeout=10)
+    connection = http.client.HTTPConnection(*address, timeout=60)
     connection.request(method, path, headers={} if token is None else {"Authorization": token})
     answer = connection.getresponse()
     body = answer.read()

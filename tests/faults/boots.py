@@ -14,6 +14,7 @@ import yaml
 from buildspec.box import config as box
 from rehearsal.builds import BuildOutputs
 from tests.boxes import Job
+from tests.builds import OVERRIDE
 
 NO_MIRROR = "http://127.0.0.1:9/debian"
 CONSOLE_FILES = ("cloud-init-output.log", "cloud-init.log")
@@ -43,6 +44,12 @@ def without_packages(user_data: Document, *packages: str) -> None:
     user_data["bootcmd"].append(["rm", "--force", "/etc/apt/sources.list"])
     for kind in ("primary", "security"):
         user_data["apt"][kind] = [{"arches": ["default"], "uri": NO_MIRROR}]
+
+
+def with_a_bake_that_does_not_end(user_data: Document) -> None:
+    """What comes while the box builds comes in the bake, however fast the machine is."""
+    endless = 'target "cache-probe" {\n  dockerfile-inline = "FROM debian\\nRUN sleep 3600\\n"\n}\n'
+    user_data["write_files"].append({"path": OVERRIDE, "content": endless})
 
 
 @dataclass(frozen=True)

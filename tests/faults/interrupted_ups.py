@@ -67,7 +67,7 @@ def kill_while_making(job: Job, stack: Stack, looks: Mapping[str, tuple[str, str
     """
     with ExitStack() as slow:
         faults = job.region.cloud.faults
-        looking = [slow.enter_context(faults.slow(50.0, *operation)) for operation in looks.values()]
+        looking = [slow.enter_context(faults.slow(600.0, *operation)) for operation in looks.values()]
         command = start(stack)
         before, now = None, State.of(stack)
         while now is None or now != before or now.being_made != looks.keys() or not all(one.met for one in looking):

@@ -16,6 +16,7 @@ import pytest
 from rehearsal.cloud.backends import DEBIAN_IMAGE_ID
 from rehearsal.network import remove_namespaces
 from rehearsal.region import Region
+from tests.boxes import until
 
 _S3, _STS = "s3.us-east-1.amazonaws.com", "sts.us-east-1.amazonaws.com"
 # A box in which a name does not resolve has no answer either, but is not what this is about: that raises.
@@ -72,6 +73,9 @@ class Place:
                 found.add(name)
         return found
 
+    def becomes(self, expected: set[str]) -> None:
+        until(f"{expected}", lambda: self.reached() == expected)
+
 
 @pytest.fixture(scope="module")
 def place(rootfs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
@@ -81,26 +85,26 @@ def place(rootfs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pl
 
 def test_a_box_reaches_what_ec2_s_state_lets_it(place: Place) -> None:
     ec2 = place.ec2
-    assert place.reached() == set()
+    place.becomes(set())
     endpoint = ec2.create_vpc_endpoint(
         VpcId=place.vpc,
         ServiceName="com.amazonaws.us-east-1.s3",
         VpcEndpointType="Gateway",
         RouteTableIds=[place.table],
     )["VpcEndpoint"]["VpcEndpointId"]
-    assert place.reached() == {_S3}
+    place.becomes({_S3})
     route = {"RouteTableId": place.table, "DestinationCidrBlock": "0.0.0.0/0"}
     ec2.create_route(**route, GatewayId=place.gateway)
-    assert place.reached() == {_S3, _STS, place.mirror}
+    place.becomes({_S3, _STS, place.mirror})
     ec2.delete_vpc_endpoints(VpcEndpointIds=[endpoint])
-    assert place.reached() == {_S3, _STS, place.mirror}
+    place.becomes({_S3, _STS, place.mirror})
     everything = {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
     https = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
     ec2.authorize_security_group_egress(GroupId=place.group, IpPermissions=[https])
     ec2.revoke_security_group_egress(GroupId=place.group, IpPermissions=[everything])
-    assert place.reached() == {_S3, _STS}
+    place.becomes({_S3, _STS})
     ec2.delete_route(**route)
-    assert place.reached() == set()
+    place.becomes(set())
 
 
 _STARTER = """

@@ -103,6 +103,13 @@ class Place:
                 connection.close()
         return {target for target, connection in found.items() if connection is not None}
 
+    def reaches(self, expected: set[str]) -> set[str]:
+        """What is reached, asked again when not all of it is: a busy machine may be late with an answer."""
+        found = self.reached()
+        for _ in range(20):
+            found |= set() if expected <= found else self.reached()
+        return found
+
     def close(self) -> None:
         for listener in (self.outside, self.aws, self.s3, self.metadata):
             listener.close()
@@ -126,7 +133,7 @@ ALWAYS = {"dns", "metadata"}
 
 
 def test_a_box_reaches_what_its_instance_does(place: Place) -> None:
-    assert place.reached() == ALWAYS
+    assert place.reaches(ALWAYS) == ALWAYS
     for internet, s3, egress, expected in (
         (True, True, {ALL}, {"outside", "aws", "s3"}),
         (True, True, {HTTPS}, {"aws", "s3"}),
@@ -141,15 +148,15 @@ def test_a_box_reaches_what_its_instance_does(place: Place) -> None:
     ):
         reach = Reach(internet=internet, s3=s3, egress=frozenset(egress))
         place.edge.allow(BOX, reach)
-        assert place.reached() == ALWAYS | expected, reach
+        assert place.reaches(ALWAYS | expected) == ALWAYS | expected, reach
     place.edge.allow(BOX, NOTHING)
-    assert place.reached() == ALWAYS
+    assert place.reaches(ALWAYS) == ALWAYS
 
 
-def answers(connection: socket.socket, listener: socket.socket) -> bool:
+def answers(connection: socket.socket, listener: socket.socket, patience: float) -> bool:
     """Whether something that is sent arrives."""
     connection.sendall(b"x")
-    listener.settimeout(PATIENCE)
+    listener.settimeout(patience)
     try:
         return listener.recv(1) == b"x"
     except TimeoutError:
@@ -159,15 +166,16 @@ def answers(connection: socket.socket, listener: socket.socket) -> bool:
 def test_a_connection_ends_with_its_way_and_outlives_its_egress_rule(place: Place) -> None:
     open_way = Reach(internet=True, s3=True, egress=frozenset({HTTPS}))
     place.edge.allow(BOX, open_way)
-    connection = place.connect("s3")
-    assert connection is not None
+    connection = None
+    while connection is None:
+        connection = place.connect("s3")
     accepted, _ = place.s3.accept()
     with connection, accepted:
-        assert answers(connection, accepted)
+        assert answers(connection, accepted, patience=60)
         place.edge.allow(BOX, Reach(internet=True, s3=True, egress=frozenset()))
-        assert answers(connection, accepted)
+        assert answers(connection, accepted, patience=60)
         place.edge.allow(BOX, Reach(internet=True, s3=False, egress=frozenset({HTTPS})))
-        assert not answers(connection, accepted)
+        assert not answers(connection, accepted, PATIENCE)
 
 
 def test_boxes_do_not_reach_each_other(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""The metadata service does not answer a box before 25 seconds after its launch; the box asks after a few."""
+"""The metadata service does not answer a box for the first 25 seconds that it is asked."""
 
 from __future__ import annotations
 
@@ -10,23 +10,28 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rehearsal.cloud.imds import MetadataService
+from tests.faults.boots import with_a_bake_that_does_not_end
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse
 
 LATE_SECONDS = 25.0
+change = with_a_bake_that_does_not_end
 
 
 @contextmanager
 def around(address: str) -> Iterator[None]:
     answer = MetadataService.__call__
-    launch, refused = time.monotonic(), 0
+    first: float | None = None
+    refused = 0
 
     def answer_late(self: MetadataService, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
-        nonlocal refused
-        if environ["REMOTE_ADDR"] == address and time.monotonic() < launch + LATE_SECONDS:
-            refused += 1
-            raise ConnectionResetError
+        nonlocal first, refused
+        if environ["REMOTE_ADDR"] == address:
+            first = first or time.monotonic()
+            if time.monotonic() < first + LATE_SECONDS:
+                refused += 1
+                raise ConnectionResetError
         return answer(self, environ, start)
 
     with pytest.MonkeyPatch.context() as patch:

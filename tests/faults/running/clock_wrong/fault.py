@@ -30,6 +30,7 @@ def build(kept: KeptBox) -> BuildStatus:
         kept.wait_for_end()
         forget_session(kept)
     assert read_status(kept.job.region, kept.outputs) is None
+    kept.run("journalctl", "--sync")
     journal = kept.run("journalctl", "--unit", UNIT, "--lines=200", "--output=cat")
     assert "finish: report failed:" in journal
     assert "RequestTimeTooSkewed" in journal

@@ -9,7 +9,7 @@ from tests.builds import FILES, compiling, forget_session, sessions_of
 
 def build(kept: KeptBox) -> BuildStatus:
     forget_session(kept)
-    with compiling(kept, FILES, writes=3) as watch:
+    with compiling(kept, FILES, writes=3, pause=1.0) as watch:
         kept.job.region.cloud.keyring.expire(sessions_of(kept)[-1])
         status = kept.wait_for_build()
     forget_session(kept)

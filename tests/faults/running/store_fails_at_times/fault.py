@@ -13,7 +13,7 @@ from tests.builds import FILES, cached, compiling
 def build(kept: KeptBox) -> BuildStatus:
     faults = kept.job.region.cloud.faults
     with (
-        compiling(kept, FILES),
+        compiling(kept, FILES, pause=1.0),
         faults.fail("s3", "GetObject", path=cached(kept), times=2) as reads,
         faults.fail("s3", "PutObject", path=cached(kept), times=2) as writes,
     ):

@@ -8,7 +8,10 @@ from tests.builds import FILES, cached, compiling
 
 
 def build(kept: KeptBox) -> BuildStatus:
-    with compiling(kept, FILES), kept.job.region.cloud.faults.fail("s3", "PutObject", path=cached(kept)) as fault:
+    with (
+        compiling(kept, FILES, pause=1.0),
+        kept.job.region.cloud.faults.fail("s3", "PutObject", path=cached(kept)) as fault,
+    ):
         status = kept.wait_for_build()
     assert fault.met > 0
     return status

@@ -19,7 +19,7 @@ RULES = "".join(
 
 
 def build(kept: KeptBox) -> BuildStatus:
-    with compiling(kept, FILES):
+    with compiling(kept, FILES, pause=1.0):
         begun = datetime.now(UTC)
         kept.run("nft", f"add table inet fault\n{RULES}")
         over = threading.Timer(MINUTE.total_seconds(), kept.run, ["nft", "delete", "table", "inet", "fault"])
