@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import platform
 import subprocess
 import sys
 import sysconfig
@@ -240,7 +239,7 @@ def test_a_project_for_other_pythons_is_refused_before_it_is_built(environment: 
     if pythons == ">=3.10":
         assert (done.returncode, done.stderr) == (0, "")
     else:
-        python = platform.python_version()
+        python = ".".join(map(str, sys.version_info[:3]))
         assert (done.returncode, done.stderr) == (
             1,
             f"install-python: {file} is for Python {pythons}, and this is Python {python}: "

@@ -132,6 +132,10 @@ class Wrapper:
             folder,
         )
 
+    @property
+    def path(self) -> str:
+        return f"{Path(self.sccache).parent}:/usr/sbin:/usr/bin:/sbin:/bin"
+
     def run(
         self,
         command: str,
@@ -143,7 +147,7 @@ class Wrapper:
     ) -> Step:
         dump = self.folder / "environment"
         environment = {
-            "PATH": f"{Path(self.sccache).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+            "PATH": self.path,
             "HOME": str(self.folder),
             "SCCACHE_BUCKET": BUCKET,
             "SCCACHE_REGION": REGION,
@@ -299,11 +303,20 @@ def test_server_has_ended_and_said_its_last(wrapper: Wrapper, store: Store, comm
 
 def test_server_that_hangs_before_it_listens(wrapper: Wrapper, store: Store) -> None:
     """It has the credentials, and would be there as long as the step that goes without it."""
+    # The base images have no such program.
+    no_kill = wrapper.folder / "without-kill" / "kill"
+    no_kill.parent.mkdir()
+    no_kill.write_text("#!/bin/sh\nexit 127\n")
+    no_kill.chmod(0o755)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"127.0.0.1:{silent.getsockname()[1]}"
         servers = 'grep -lsz "^SCCACHE_ERROR_LOG=${SCCACHE_SERVER_UDS%socket}" /proc/[0-9]*/environ'
         step = wrapper.run(
-            f'echo "servers: $({servers})"', secret=_lines(store.writer), SCCACHE_ENDPOINT=endpoint, REQUIRE_SCCACHE="0"
+            f'echo "servers: $({servers})"',
+            secret=_lines(store.writer),
+            SCCACHE_ENDPOINT=endpoint,
+            REQUIRE_SCCACHE="0",
+            PATH=f"{no_kill.parent}:{wrapper.path}",
         )
     _assert_uncached(step, "Timed out waiting for server startup")
     assert "with-sccache: the sccache server does not stop, and is killed" in step.output
