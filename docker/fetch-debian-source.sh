@@ -2,7 +2,8 @@
 # fetch-debian-source PACKAGE VERSION FOLDER PIN
 #
 # Unpacks exactly VERSION of a Debian source package, verified by apt, into FOLDER. The mirror is whichever the image's own binary
-# packages come from. PIN names the build argument that holds VERSION, for the message when the mirror has moved on.
+# packages came from; apt knows sources alone from then on. PIN names the build argument that holds VERSION, for the message when the
+# mirror has moved on.
 set -euo pipefail
 
 if (($# != 4)); then
@@ -11,9 +12,9 @@ if (($# != 4)); then
 fi
 package=$1 version=$2 folder=$3 pin=$4
 
-# Images list their sources either as one-line entries or as paragraphs (deb822).
-find /etc/apt -name '*.list' -exec sed --in-place 's/^deb \(.*\)$/&\ndeb-src \1/' {} + \
-	-o -name '*.sources' -exec sed --in-place 's/^Types: deb$/Types: deb deb-src/' {} +
+# Images name their mirrors either on lines or in paragraphs (deb822). The lists of binary packages are of no use here.
+find /etc/apt -name '*.list' -exec sed --in-place 's/^deb /deb-src /' {} + \
+	-o -name '*.sources' -exec sed --in-place 's/^Types: .*$/Types: deb-src/' {} +
 apt-get update
 
 offered=$(apt-cache showsrc --only-source "$package" | sed -n 's/^Version: //p' | sort --unique --version-sort)

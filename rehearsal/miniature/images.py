@@ -9,7 +9,7 @@ from rehearsal.network import GIT_ADDRESS
 from rehearsal.tools import oci
 from rehearsal.tools.images import AMI, trust
 from rehearsal.tools.store import entry, log_file, recipe_key
-from rehearsal.tools.tree import bootstrap
+from rehearsal.tools.tree import WITHOUT_DOCUMENTATION, bootstrap
 
 _SUITE = "forky"  # the oldest Debian with the Python and a Rust that rocm-bake.hcl's defaults name
 
@@ -64,5 +64,5 @@ def machine_layer(authority: Path) -> Path:
         authority,
         *sorted(path for path in _FILES.glob("rocm/**/*") if path.is_file()),
     ]
-    key = recipe_key(*(path.read_text() for path in sources))
+    key = recipe_key(WITHOUT_DOCUMENTATION, *(path.read_text() for path in sources))
     return entry("miniature", key, build, expect="3 to 5 minutes") / "tree"

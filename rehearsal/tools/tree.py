@@ -14,6 +14,8 @@ WITHOUT_DOCUMENTATION = (
     "--dpkgopt=path-exclude=/usr/share/locale/*",
     "--dpkgopt=path-exclude=/usr/share/doc/*",
     "--dpkgopt=path-include=/usr/share/doc/*/copyright",
+    # Public images ask the mirror for no translations either.
+    '--aptopt=Acquire::Languages "none"',
 )
 
 
