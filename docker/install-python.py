@@ -158,8 +158,8 @@ def install_build_requires(project: Path, constraints: Path, also: list[str], wi
         requires = document["build-system"]["requires"]
     except (OSError, KeyError) as error:
         raise fail(f"{file} does not say what building takes: {error!r}") from error
-    # uv builds a wheel for any Python, and it would be refused where it is installed, hours later: as that of a project
-    # is which says this in its setup.py alone. An unreleased Python counts as its release, as it does for pip.
+    # uv builds a wheel for any Python, and pip would refuse it where it is installed, hours later. Where only
+    # a setup.py names the Pythons, it still does. An unreleased Python counts as its release, as it does for pip.
     pythons, python = document.get("project", {}).get("requires-python", ""), ".".join(map(str, sys.version_info[:3]))
     if not SpecifierSet(pythons).contains(python, prereleases=True):
         raise fail(f"{file} is for Python {pythons}, and this is Python {python}: set PYTHON_VERSION to one of those")

@@ -103,7 +103,7 @@ end_server() {
 	sccache --stop-server >/dev/null 2>&1 || true
 	if ! server_ends; then
 		echo "with-sccache: the sccache server does not stop, and is killed" >&2
-		# Of the shell's own: slim images have no other.
+		# The shell's own kill, because slim images have no other. It fails for a process that has ended meanwhile, which is well.
 		server_processes | while read -r process; do kill -KILL "$process" || true; done
 		server_ends || true
 	fi

@@ -64,9 +64,9 @@ def checker(bake: Bake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ch
         cannot_run("BuildKit's daemon takes root")
     folder = tmp_path_factory.mktemp("buildkit")
     socket, log = folder / "socket", folder / "log"
-    # Demanded, because one that is only allowed looks for a runc first, which no check needs.
-    worker = ["--containerd-worker=false", "--oci-worker=true", "--oci-worker-snapshotter=native"]
-    worker.append("--oci-worker-binary=/bin/true")
+    # Left to choose, the daemon would first look for a runc, which no check needs.
+    worker = ["--containerd-worker=false", "--oci-worker=true"]
+    worker += ["--oci-worker-snapshotter=native", "--oci-worker-binary=/bin/true"]
     with log.open("w") as output:
         daemon = subprocess.Popen(
             [engine.buildkit() / "buildkitd", f"--root={folder}/state", f"--addr=unix://{socket}", *worker],
